@@ -82,16 +82,26 @@ _FIRST_DAY, _END = -90_000_000, (dt.date(2100, 1, 1) - _EPOCH).days
 """Days between which Polars knows how zones are offset: its tables end with the year 2099."""
 
 
-def _in_known_years(times: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
-    """``change`` of a column of Datetimes, whose dates in other years stand for themselves in years that Polars knows:
-    the rules of a zone say ``the second Sunday of March``, and go on for ever."""
-    counts = times.to_physical()
-    per_day = PER_SECOND[times.dtype.time_unit] * 86_400  # type: ignore[attr-defined]
-    low, high = counts.min(), counts.max()
+def units_per_day(times: pl.Series) -> int:
+    """How many units of a column of Datetimes a day has."""
+    assert isinstance(times.dtype, pl.Datetime)
+    return PER_SECOND[times.dtype.time_unit] * 86_400
+
+
+def are_within(times: pl.Series, first: int, end: int) -> bool:
+    """Whether all Datetimes of a column are on days from ``first`` to before ``end``, in days since 1970."""
+    low, high = times.to_physical().min(), times.to_physical().max()
     if not isinstance(low, int) or not isinstance(high, int):
+        return True  # there is no time in it
+    return low >= first * units_per_day(times) and high < end * units_per_day(times)
+
+
+def _in_known_years(times: pl.Series, change: Callable[[pl.Series], pl.Series]) -> pl.Series:
+    """``change`` of a column of Datetimes. Dates in other years are replaced with dates of the same calendar in years
+    that Polars knows: a rule of a zone, such as "the second Sunday of March", has no end."""
+    if are_within(times, _FIRST_DAY, _END):
         return change(times)
-    if low >= _FIRST_DAY * per_day and high < _END * per_day:
-        return change(times)
+    counts, per_day = times.to_physical(), units_per_day(times)
     distance = _distance((counts // per_day).cast(pl.Int64)) * per_day
     changed = change((counts - distance).cast(times.dtype))
     return (changed.to_physical() + distance).cast(changed.dtype)

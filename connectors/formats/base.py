@@ -194,19 +194,17 @@ class Format:
         for name, data_type in fields:
             for part in _parts(data_type):
                 if part.root in self.unheld:
-                    expectation: str | None = "a column of another type, or another format"
+                    expectation = "a column of another type, or another format"
                 elif part.root in ("MAP", "MULTISET") and self.text_keys and not part.children[0].is_string:
                     expectation = "a map whose keys are text"
                 else:
                     continue
-                raise CatalogError(
-                    "CAT102",
-                    column=name,
-                    type=data_type,
-                    owner=f"the format '{self.name}'",
-                    place=place,
-                    expected=expectation,
-                )
+                raise self.type_error(name, data_type, expectation, place)
+
+    def type_error(self, column: str, data_type: LogicalType, expectation: str, place: Place | None) -> CatalogError:
+        """CAT102 for a column whose type the format cannot hold."""
+        owner = f"the format '{self.name}'"
+        return CatalogError("CAT102", column=column, type=data_type, owner=owner, place=place, expected=expectation)
 
     def check_columns(self, options: Mapping[str, str], fields: Fields, place: Place | None = None) -> None:
         """The same for columns that the format can hold with some options only.

@@ -56,15 +56,7 @@ class RawFormat(Format):
             raise CatalogError("CAT102.one_column", count=len(fields), columns=columns, place=place)
         name, data_type = fields[0]
         if data_type.root not in _HELD:
-            expectation = "a column of text, bytes, numbers or truth values"
-            raise CatalogError(
-                "CAT102",
-                column=name,
-                type=data_type,
-                owner=f"the format '{self.name}'",
-                place=place,
-                expected=expectation,
-            )
+            raise self.type_error(name, data_type, "a column of text, bytes, numbers or truth values", place)
         charset = self.values(options)["charset"]
         try:
             "".encode(charset)

@@ -9,6 +9,7 @@ import polars as pl
 
 from stateplan.common.errors import DataError, RunError
 from stateplan.common.types import BIGINT, LogicalType
+from stateplan.common.values.clocks import are_within, units_per_day
 from stateplan.common.values.nanoseconds import PER_SECOND, below_micros, coarse, count_in, is_fine, of_count
 from stateplan.common.zone import java_time_zone, zone_id
 from stateplan.functions.render import javatime
@@ -121,13 +122,9 @@ _FIRST_DAY, _LAST_DAY = -90_000_000, 90_000_000
 def _within_polars(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame, with moments ``m`` in years that Polars does not have moved by ``c`` times 400 years."""
     moments = frame["m"]
-    per_day = PER_SECOND[moments.dtype.time_unit] * 86_400  # type: ignore[attr-defined]
-    low, high = moments.to_physical().min(), moments.to_physical().max()
-    if not isinstance(low, int) or not isinstance(high, int):
+    if are_within(moments, _FIRST_DAY, _LAST_DAY):
         return frame
-    if low >= _FIRST_DAY * per_day and high <= _LAST_DAY * per_day:
-        return frame
-    count = pl.col("m").to_physical()
+    count, per_day = pl.col("m").to_physical(), units_per_day(moments)
     cycles = count // (_CYCLE_DAYS * per_day)
     moved = (count - cycles * (_CYCLE_DAYS * per_day)).cast(moments.dtype)
     return frame.with_columns(moved.alias("m"), cycles.alias("c"))
