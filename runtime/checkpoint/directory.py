@@ -182,7 +182,7 @@ class Checkpoint:
         if checkpoint.savepoint:
             raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
         checkpoint._compare()  # noqa: SLF001 - of the same class
-        checkpoint._settle_in()  # noqa: SLF001
+        checkpoint._settle_in()  # noqa: SLF001 - of the same class
         key_groups = _wanted_groups(options)
         if key_groups and key_groups != checkpoint.key_groups:
             raise CheckpointError("CKPT004", folder=folder, key_groups=checkpoint.key_groups, wanted=key_groups)

@@ -283,7 +283,7 @@ _KINDS: dict[type, Callable[[_Writer, Any], Any]] = {
     bytearray: _Writer._bytearray,  # noqa: SLF001
     deque: _Writer._deque,  # noqa: SLF001
     Counter: _Writer._counter,  # noqa: SLF001
-    OrderedDict: _Writer._ordered_dict,  # noqa: SLF001
+    OrderedDict: _Writer._ordered_dict,  # noqa: SLF001 - of this module
     defaultdict: _Writer._default,  # noqa: SLF001
 }
 
@@ -540,7 +540,7 @@ _TAGS: dict[str, Callable[[_Reader, list[Any]], Any]] = {
     "bytearray": _Reader._bytearray,  # noqa: SLF001
     "deque": _Reader._deque,  # noqa: SLF001
     "Counter": _Reader._counter,  # noqa: SLF001
-    "OrderedDict": _Reader._ordered_dict,  # noqa: SLF001
+    "OrderedDict": _Reader._ordered_dict,  # noqa: SLF001 - of this module
     "defaultdict": _Reader._default,  # noqa: SLF001
     "enum": _Reader._enum,  # noqa: SLF001
     "object": _Reader._object,  # noqa: SLF001
