@@ -139,7 +139,7 @@ def windowing_of(node: ExecNode) -> Windowing | None:
     """The windows that an operator makes, or works on; None for one without. Of a join, those of its left input."""
     if isinstance(node, WindowJoin):
         return node.left_windowing
-    windowing: Windowing | None = dict(node).get("windowing")
+    windowing: Windowing | None = vars(node).get("windowing")
     return windowing
 
 

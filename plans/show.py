@@ -154,7 +154,7 @@ def _table_name(node: ExecNode) -> str | None:
 
 def _keys(graph: ExecGraph, node: ExecNode) -> tuple[tuple[str, ...], ...]:
     parts = {key: name for name, key, _, _ in node.layout() if key in _KEY_ROOTS}
-    values = dict(node)
+    values = vars(node)
     own = node.to_json() if isinstance(node, OpaqueNode) else {k: node_json(values[n]) for k, n in parts.items()}
     types = graph.input_types(node)
     keys = []

@@ -281,7 +281,7 @@ def own_fields(kind: type[ExecNode]) -> tuple[str, ...]:
 
 def own_values(node: ExecNode) -> dict[str, Any]:
     """The same of a node, with their values."""
-    values = dict(node)
+    values = vars(node)
     return {name: values[name] for name in own_fields(type(node))}
 
 
@@ -330,7 +330,7 @@ class StatefulNode(ExecNode):
     @property
     def entries(self) -> tuple[StateMetadata, ...]:
         """The plan's state entries, as they are written."""
-        entries: tuple[StateMetadata, ...] = dict(self).get("state", ())
+        entries: tuple[StateMetadata, ...] = vars(self).get("state", ())
         return entries
 
     @property

@@ -35,7 +35,7 @@ def keys(node: ExecNode, position: int) -> tuple[int, ...]:
     """The fields of an input by which ``node`` keeps its rows; empty where it keeps them together."""
     if isinstance(node, OpaqueNode):
         return ()
-    fields = dict(node)
+    fields = vars(node)
     for name in ("grouping", "unique_keys", "partial_agg_grouping"):
         if fields.get(name) is not None:
             return tuple(fields[name])

@@ -301,7 +301,7 @@ def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
     for key in keys(state.node, state.input):
         node, field = origin(subject.graph, source, key)
         if node.title == "window-table-function" or node.title in _RESULTS:
-            properties = dict(node).get("named_window_properties")
+            properties = vars(node).get("named_window_properties")
             first = len(node.output_type.fields) - (3 if properties is None else len(properties))
             if field >= first:
                 return node
@@ -498,7 +498,7 @@ def _grows(subject: Subject, state: State) -> bool:
         return False
     if node.title in ("join", "multi-join"):
         return True
-    distinct = any(call.distinct for call in dict(node).get("agg_calls", ()))
+    distinct = any(call.distinct for call in vars(node).get("agg_calls", ()))
     return bool(keys(node, state.input)) or distinct
 
 
