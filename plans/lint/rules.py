@@ -1,10 +1,13 @@
-"""Rules about other parts of a plan, and the table of all rules."""
+"""Rules about other parts of a plan, and the table of all rules, which finds them by itself."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import nearest
@@ -12,7 +15,6 @@ from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.join import Join
 from stateplan.plans.jsontext import join_pointer
-from stateplan.plans.lint import last_row_rules, ttl_rules, use_rules  # noqa: F401  their rules are found by importing them
 from stateplan.plans.lint.determinism import varying
 from stateplan.plans.lint.rule import Problem, Rule, Severity, Unsuppress
 from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
@@ -186,6 +188,9 @@ class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Code to rule, in the order of the codes: the rules of this module and of those it imports for that."""
+    """Code to rule, in the order of the codes: the rules of all modules of this folder."""
+    package = __name__.rpartition(".")[0]
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        importlib.import_module(f"{package}.{module.name}")
     rules = {rule.CODE: rule() for rule in Rule.__subclasses__()}
     return dict(sorted(rules.items()))
