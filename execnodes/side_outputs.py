@@ -60,25 +60,6 @@ ERROR_COLUMNS: Mapping[str, LogicalType] = {
 }
 """The columns that a table for skipped input may have, by name."""
 
-DROPPING = frozenset(
-    {
-        "deduplicate",
-        "global-window-aggregate",
-        "group-window-aggregate",
-        "interval-join",
-        "match",
-        "over-aggregate",
-        "process-table-function",
-        "temporal-sort",
-        "window-aggregate",
-        "window-deduplicate",
-        "window-join",
-        "window-rank",
-        "window-table-function",
-    }
-)
-"""Titles of operators that drop late rows, where they work by event time."""
-
 
 def columns_of(kind: str) -> Mapping[str, LogicalType]:
     """The columns that a table for a side output may have, by name."""
@@ -152,4 +133,4 @@ def may_drop(node: ExecNode, inputs: Sequence[ExecNode]) -> bool:
         timed = bool(windowing.is_rowtime)
     else:
         timed = any(f.type.kind == "ROWTIME" for source in inputs for f in source.output_type.fields)
-    return node.title in DROPPING and timed
+    return node.DROPS_LATE_ROWS and timed

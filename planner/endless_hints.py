@@ -14,8 +14,6 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
 
-_NAMELESS = ("changelog-normalize", "sink")
-
 
 def with_states_of_hints(graph: ExecGraph) -> ExecGraph:
     """``graph``, in which states without a name never expire where the state behind them, or one in front of a sink,
@@ -30,7 +28,7 @@ def compiled_entries(ttls: list[CompiledTtl]) -> list[dict[str, str]]:
 
 
 def _follows(graph: ExecGraph, node: ExecNode) -> bool:
-    if node.title not in _NAMELESS or not any(c.ttl != NEVER and c.origin == "option" for c in compiled_ttls(node)):
+    if not node.FOLLOWS_HINTS or not any(c.ttl != NEVER and c.origin == "option" for c in compiled_ttls(node)):
         return False
     around = _in_front(graph, node) if node.title == "sink" else _behind(graph, node)
     return any(_is_endless(ttl) for ttl in around)

@@ -105,6 +105,23 @@ class ExecNode(PlanModel):
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = None
     """Whether inputs have to send the old rows of updates, whoever reads the node; None where its readers decide."""
 
+    FORWARDS_ROWS: ClassVar[bool] = False
+    """Whether it emits exactly the rows and changes that its inputs send."""
+    HOLDS_LAST_ROW: ClassVar[bool] = False
+    """Whether it keeps the last row of each key, to retract it when the next one arrives."""
+    COUNTS_ROWS: ClassVar[bool] = False
+    """Whether its results include each row until an input retracts it."""
+    RESTARTS: ClassVar[bool] = False
+    """Whether the results of a key start again after its state has expired."""
+    DROPS_LATE_ROWS: ClassVar[bool] = False
+    """Whether it drops late rows, if it works by event time."""
+    CLOSES_WINDOWS: ClassVar[bool] = False
+    """Whether it emits the rows of a window when the window ends."""
+    EMITS_IN_ORDER: ClassVar[bool] = False
+    """Whether its rows are in the order of event time, so that none of them is late downstream."""
+    FOLLOWS_HINTS: ClassVar[bool] = False
+    """Whether its states, which no hint can name, never expire where a hint says so of the states next to it."""
+
     id: Index
     type: Text = ""
     configuration: dict[str, OptionText] | None = None

@@ -35,6 +35,8 @@ class ChangelogNormalize(StatefulNode):
     KEEPS_FIELDS: ClassVar[bool] = True
     PASSES_ROWS: ClassVar[bool] = True
     STORES_FIELDS: ClassVar[bool] = True
+    HOLDS_LAST_ROW: ClassVar[bool] = True
+    FOLLOWS_HINTS: ClassVar[bool] = True
 
     unique_keys: Annotated[tuple[Index, ...], Ref()]
     generate_update_before: Annotated[Flag, COSMETIC]

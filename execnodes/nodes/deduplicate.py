@@ -31,6 +31,9 @@ class Deduplicate(StatefulNode):
     KEEPS_FIELDS: ClassVar[bool] = True
     PASSES_ROWS: ClassVar[bool] = True
     STORES_FIELDS: ClassVar[bool] = True
+    HOLDS_LAST_ROW: ClassVar[bool] = True
+    RESTARTS: ClassVar[bool] = True
+    DROPS_LATE_ROWS: ClassVar[bool] = True
 
     unique_keys: Annotated[tuple[Index, ...], Ref()]
     is_rowtime: Flag

@@ -26,6 +26,7 @@ class Exchange(ExecNode):
 
     KEEPS_FIELDS: ClassVar[bool] = True
     PASSES_ROWS: ClassVar[bool] = True
+    FORWARDS_ROWS: ClassVar[bool] = True
 
     @property
     def distribution(self) -> RequiredDistribution:

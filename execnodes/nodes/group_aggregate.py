@@ -50,6 +50,8 @@ class Grouping(Aggregation, StatefulNode):
     """What aggregates in one phase have in common."""
 
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
+    COUNTS_ROWS: ClassVar[bool] = True
+    RESTARTS: ClassVar[bool] = True
 
     generate_update_before: Annotated[Flag, COSMETIC]
     need_retraction: Flag

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stateplan.common.ttl import format_ttl
 from stateplan.common.types import LogicalType
@@ -42,6 +42,8 @@ class IntervalJoin(InsertOnlyNode):
         FROM orders AS o JOIN shipments AS s
         ON o.id = s.order_id AND s.shipped_at BETWEEN o.ordered_at AND o.ordered_at + INTERVAL '4' HOUR
     """
+
+    DROPS_LATE_ROWS: ClassVar[bool] = True
 
     interval_join_spec: Annotated[IntervalJoinSpec, Ref()]
 

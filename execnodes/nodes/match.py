@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
@@ -47,6 +47,9 @@ class Match(InsertOnlyNode):
           DEFINE DOWN AS DOWN.price < LAST(DOWN.price, 1) OR LAST(DOWN.price, 1) IS NULL,
                  UP AS UP.price > LAST(DOWN.price)) AS m
     """
+
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
 
     match_spec: Annotated[MatchSpec, Ref()]
 

@@ -30,6 +30,7 @@ class MiniBatchAssigner(ExecNode):
 
     KEEPS_FIELDS: ClassVar[bool] = True
     PASSES_ROWS: ClassVar[bool] = True
+    FORWARDS_ROWS: ClassVar[bool] = True
 
     mini_batch_interval: Annotated[MiniBatchInterval, COSMETIC]
 

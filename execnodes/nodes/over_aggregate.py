@@ -92,6 +92,10 @@ class OverNode(TimeBoundNode):
     them earlier.
     """
 
+    RESTARTS: ClassVar[bool] = True
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
+
     over_spec: Annotated[OverSpec, Ref()]
 
     @property

@@ -68,6 +68,9 @@ class GlobalGroupAggregate(Aggregation, StatefulNode):
         INSERT INTO totals SELECT product, SUM(amount) FROM orders GROUP BY product
     """
 
+    COUNTS_ROWS: ClassVar[bool] = True
+    RESTARTS: ClassVar[bool] = True
+
     agg_calls: tuple[AggCall, ...]
     local_agg_input_row_type: RowTypeField
     generate_update_before: Annotated[Flag, COSMETIC]
@@ -101,6 +104,7 @@ class IncrementalGroupAggregate(StatefulNode):
     """
 
     EMITS: ClassVar[ChangelogMode | None] = INSERT_ONLY
+    RESTARTS: ClassVar[bool] = True
 
     partial_agg_grouping: Annotated[tuple[Index, ...], Ref()]
     final_agg_grouping: Annotated[tuple[Index, ...], Ref()]

@@ -32,6 +32,7 @@ class ProcessTableFunction(StatefulNode):
 
     NAMED_STATES: ClassVar[bool] = True
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("uid", "function_call", "input_changelog_modes", "output_changelog_mode")
+    DROPS_LATE_ROWS: ClassVar[bool] = True
 
     state: StateList = ()
     uid: Annotated[Text | None, ALWAYS] = None

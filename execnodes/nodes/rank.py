@@ -30,6 +30,7 @@ class RankBase(StatefulNode):
 
     STATE_NAMES: ClassVar[tuple[str, ...]] = ("rankState",)
     PASSES_ROWS: ClassVar[bool] = True
+    RESTARTS: ClassVar[bool] = True
 
     rank_type: RankType
     partition: Annotated[PartitionSpec, Ref()]
@@ -73,3 +74,4 @@ class Rank(RankBase):
     """
 
     STORES_FIELDS: ClassVar[bool] = True
+    COUNTS_ROWS: ClassVar[bool] = True

@@ -33,6 +33,7 @@ class Sink(StatefulNode):
 
     KEEPS_FIELDS: ClassVar[bool] = True
     PASSES_ROWS: ClassVar[bool] = True
+    FOLLOWS_HINTS: ClassVar[bool] = True
 
     dynamic_table_sink: DynamicTableSink
     input_changelog_mode: tuple[ChangelogKind, ...]

@@ -24,6 +24,8 @@ class TemporalSort(InsertOnlyNode):
 
     KEEPS_FIELDS: ClassVar[bool] = True
     PASSES_ROWS: ClassVar[bool] = True
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
 
     order_by: Annotated[SortSpec, Ref()]
 

@@ -21,6 +21,7 @@ class Union(ExecNode):
 
     ORDERED_INPUTS: ClassVar[bool] = False
     KEEPS_FIELDS: ClassVar[bool] = True
+    FORWARDS_ROWS: ClassVar[bool] = True
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         return f"passes on the rows of its {len(inputs) or len(self.input_properties)} inputs"

@@ -27,6 +27,7 @@ class WatermarkAssigner(ExecNode):
 
     KEEPS_FIELDS: ClassVar[bool] = True
     PASSES_ROWS: ClassVar[bool] = True
+    FORWARDS_ROWS: ClassVar[bool] = True
 
     watermark_expr: Annotated[RexField, Ref()]
     rowtime_field_index: Annotated[Index, Ref()]

@@ -66,6 +66,10 @@ class _Windowed(WindowedAggregate):
 class _Emitting(_Windowed, TimeBoundNode):
     """What those that emit windows have in common."""
 
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    CLOSES_WINDOWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
+
     named_window_properties: tuple[NamedWindowProperty, ...]
     need_retraction: NeedRetraction = None
 
@@ -168,6 +172,9 @@ class GroupWindowAggregate(WindowedAggregate, TimeBoundNode):
 
     EMITS: ClassVar[ChangelogMode | None] = None
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = True
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    CLOSES_WINDOWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
 
     window: Annotated[GroupWindow, Ref()]
     named_window_properties: tuple[NamedWindowProperty, ...]

@@ -27,6 +27,9 @@ class WindowDeduplicate(InsertOnlyNode):
     """
 
     KEEPS_FIELDS: ClassVar[bool] = True
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    CLOSES_WINDOWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
 
     partition_keys: Annotated[tuple[Index, ...], Ref()]
     order_key: Annotated[Index, Ref()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
@@ -25,6 +25,10 @@ class WindowJoin(InsertOnlyNode):
         JOIN (SELECT * FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(ts), INTERVAL '5' MINUTE))) AS r
         ON l.id = r.id AND l.window_start = r.window_start AND l.window_end = r.window_end
     """
+
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    CLOSES_WINDOWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
 
     join_spec: Annotated[JoinSpec, Ref()]
     left_windowing: Annotated[Windowing, Ref(0)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.field_refs import Ref
@@ -33,6 +33,10 @@ class WindowRank(InsertOnlyNode):
           FROM totals_of_windows
         ) WHERE n <= 3
     """
+
+    DROPS_LATE_ROWS: ClassVar[bool] = True
+    CLOSES_WINDOWS: ClassVar[bool] = True
+    EMITS_IN_ORDER: ClassVar[bool] = True
 
     rank_type: RankType
     partition_spec: Annotated[PartitionSpec, Ref()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
@@ -31,6 +31,8 @@ class WindowTableFunction(TimeBoundNode):
         INSERT INTO visits SELECT page, window_start
         FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '5' MINUTE))
     """
+
+    DROPS_LATE_ROWS: ClassVar[bool] = True
 
     windowing: Annotated[Windowing, Ref()]
 

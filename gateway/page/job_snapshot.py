@@ -31,8 +31,6 @@ CURVE = 60
 
 _CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
 _TOTALS = ("rows_in", "rows_out", "late_rows", "retractions_missed")
-_PASS_ON = ("exchange", "watermark-assigner", "union")
-"""Operators that emit as many rows as they receive."""
 
 
 class JobSnapshot:
@@ -213,12 +211,12 @@ def lines(document: PlanDocument, operators: Sequence[OperatorView]) -> dict[int
             if reader in operators_by_id:
                 into = operators_by_id[reader].inputs
                 rates[node.id] = into[position] if position < len(into) else 0.0
-            elif reader in rates and graph.node(reader).title in _PASS_ON and len(graph.inputs(reader)) == 1:
+            elif reader in rates and graph.node(reader).FORWARDS_ROWS and len(graph.inputs(reader)) == 1:
                 rates[node.id] = rates[reader]
     marks = {i: o.watermark for i, o in operators_by_id.items() if o.watermark is not None and o.info.kind != "sink"}
     for node in graph.nodes:
         inputs = [source.id for source in graph.inputs(node)]
-        if node.id not in rates and node.title in _PASS_ON and all(source in rates for source in inputs):
+        if node.id not in rates and node.FORWARDS_ROWS and all(source in rates for source in inputs):
             rates[node.id] = sum(rates[source] for source in inputs)
         if node.id not in operators_by_id and len(inputs) == 1 and inputs[0] in marks:
             marks[node.id] = marks[inputs[0]]

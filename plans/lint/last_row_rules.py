@@ -11,11 +11,6 @@ from stateplan.plans.document import ttl_text
 from stateplan.plans.lint.rule import Problem, Rule, for_how_long, short_ttl_problem
 from stateplan.plans.lint.subject import State, Subject
 
-_LAST_ROWS = frozenset({"changelog-normalize", "deduplicate"})
-_SUMS = frozenset(
-    {"group-aggregate", "python-group-aggregate", "global-group-aggregate", "group-table-aggregate", "rank"}
-)
-
 
 class CountedTwice(Rule, code="TTL012", name="counted-twice", fixable=True):
     """The last row of a key expires before the aggregate that counted it.
@@ -34,7 +29,7 @@ class CountedTwice(Rule, code="TTL012", name="counted-twice", fixable=True):
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        for front, counting in _kept_longer(subject, lambda s: s.node.title in _SUMS):
+        for front, counting in _kept_longer(subject, lambda s: s.node.COUNTS_ROWS):
             message = (
                 f"{front} expires after {ttl_text(front.ttl)}, but {counting.operator} downstream counts its row "
                 f"{for_how_long(counting.ttl)}, and then also counts the next row of the key"
@@ -84,7 +79,7 @@ def _kept_longer(subject: Subject, judged: Callable[[State], bool]) -> Iterator[
             continue
         for front in subject.in_front(state):
             key = front.node.id, front.index
-            if front.node.title in _LAST_ROWS and outlives(state.ttl, front.ttl):
+            if front.node.HOLDS_LAST_ROW and outlives(state.ttl, front.ttl):
                 longest_so_far = behind.get(key)
                 if longest_so_far is None or outlives(state.ttl, longest_so_far.ttl):
                     behind[key] = state

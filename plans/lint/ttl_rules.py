@@ -116,24 +116,6 @@ class JoinSideMissesUpdates(
                 yield short_ttl_problem(subject, state, other.ttl, message)
 
 
-_RESTART = frozenset(
-    {
-        "group-aggregate",
-        "python-group-aggregate",
-        "global-group-aggregate",
-        "incremental-group-aggregate",
-        "group-table-aggregate",
-        "rank",
-        "limit",
-        "sort-limit",
-        "deduplicate",
-        "over-aggregate",
-        "python-over-aggregate",
-    }
-)
-"""Operators that begin anew when their state has expired."""
-
-
 class CountsAgain(Rule, code="TTL004", name="counts-again", fixable=True):
     """An aggregate, rank or deduplication restarts while rows of its key can still arrive.
 
@@ -154,7 +136,7 @@ class CountsAgain(Rule, code="TTL004", name="counts-again", fixable=True):
     def check(self, subject: Subject) -> Iterator[Problem]:
         def restarts(state: State) -> bool:
             by_time = state.node.ttl_option == TIMED_STATE_TTL  # a frame with a range, which forgets rows anyway
-            return state.node.title in _RESTART and not by_time and subject.is_insert_only(state.node, state.input)
+            return state.node.RESTARTS and not by_time and subject.is_insert_only(state.node, state.input)
 
         for state, front in _outlived(subject, restarts):
             message = (
@@ -189,23 +171,6 @@ class SinkForgetsFirst(Rule, code="TTL005", name="sink-forgets-first", fixable=T
             yield short_ttl_problem(subject, state, front.ttl, message)
 
 
-_RESULTS = frozenset(
-    {
-        "window-aggregate",
-        "global-window-aggregate",
-        "group-window-aggregate",
-        "window-join",
-        "window-rank",
-        "window-deduplicate",
-    }
-)
-"""Operators that give the rows of a window when it ends."""
-
-
-_IN_ORDER = _RESULTS | {"temporal-sort", "over-aggregate", "python-over-aggregate", "match"}
-"""Operators that wait for the watermark. Downstream of them, no row is late."""
-
-
 class ShorterThanWatermarkDelay(Rule, code="TTL006", name="shorter-than-watermark-delay"):
     """The TTL is shorter than the watermark delay.
 
@@ -226,7 +191,7 @@ class ShorterThanWatermarkDelay(Rule, code="TTL006", name="shorter-than-watermar
     def check(self, subject: Subject) -> Iterator[Problem]:
         delays = subject.carried(
             lambda node: _delay(_watermark(node)),
-            stops=lambda node: node.title in _IN_ORDER,
+            stops=lambda node: node.EMITS_IN_ORDER,
         )
         for state in subject.all_states():
             origin: Origin | None = delays.get(state.node.id)
@@ -274,7 +239,7 @@ class ShorterThanWindow(Rule, code="TTL007", name="shorter-than-window"):
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        pace = subject.carried(lambda node: _length(node, "pace") if node.title in _RESULTS else 0)
+        pace = subject.carried(lambda node: _length(node, "pace") if node.CLOSES_WINDOWS else 0)
         for state in subject.all_states():
             if state.ttl == NEVER:
                 continue
@@ -300,7 +265,7 @@ def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
     source = subject.graph.inputs(state.node)[state.input]
     for key in keys(state.node, state.input):
         node, field = origin(subject.graph, source, key)
-        if node.title == "window-table-function" or node.title in _RESULTS:
+        if node.title == "window-table-function" or node.CLOSES_WINDOWS:
             properties = vars(node).get("named_window_properties")
             first = len(node.output_type.fields) - (3 if properties is None else len(properties))
             if field >= first:

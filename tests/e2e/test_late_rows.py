@@ -12,6 +12,7 @@ import pytest
 
 from stateplan.common.errors import StateplanError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.side_outputs import late_table
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
@@ -100,6 +101,16 @@ def test_a_hint_does_for_a_select_what_the_option_does_for_all(name: str, tmp_pa
     _, option = compiled(tmp_path, f"{LATE}{E}{F}{SNK.format(columns)} INSERT INTO snk {query};")
     assert Counter(lines(document.graph)) == Counter(lines(option.graph))
     assert late_of(lines(PlanDocument.parse(document.text).graph)) == late_of(lines(document.graph))
+
+
+def test_an_over_window_with_a_python_function_takes_the_hint(tmp_path: Path) -> None:
+    inputs(tmp_path)
+    function = "CREATE FUNCTION largest AS 'tests.support.plan_functions.pmax' LANGUAGE PYTHON;"
+    over = "OVER (PARTITION BY k ORDER BY rt ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
+    insert = f"INSERT INTO snk SELECT /*+ LATE_ROWS('late') */ largest(CAST(id AS BIGINT)) {over} FROM e;"
+    _, document = compiled(tmp_path, late_table_of("late") + E + function + SNK.format("largest BIGINT") + insert)
+    (node,) = (node for node in document.graph.nodes if node.title == "python-over-aggregate")
+    assert late_table(node, 0) == "late"
 
 
 def test_each_operator_has_its_table(tmp_path: Path) -> None:
