@@ -12,8 +12,6 @@ from sqlglot import exp
 
 from stateplan.common.errors import SqlError
 from stateplan.common.readable import counted
-from stateplan.planner.catalog.ddl import parts_of
-from stateplan.planner.dialect import parse_path
 from stateplan.session.results import TableResult
 from stateplan.session.script import Insert, Inserts, read_statement
 from stateplan.session.session import Session
@@ -179,9 +177,8 @@ class StatementSet:
         Raises:
             SqlError: SQL001 to SQL009, for what is no name of a table.
         """
-        target = self._session.catalog.qualify(parts_of(parse_path(target_path)))
-        into = "OVERWRITE" if overwrite else "INTO"
-        return self.add_insert_sql(f"INSERT {into} {target} SELECT * FROM {table.identifier}")
+        self._inserts.append(table.insert_by_name(target_path, overwrite))
+        return self
 
     def _all(self) -> Inserts:
         if not self._inserts:

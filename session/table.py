@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 _PLAIN = re.compile(r"UnnamedTable\$[0-9]+")
 
 
+def _table_node(identifier: ObjectIdentifier) -> exp.Table:
+    """A name of a table as a syntax tree."""
+    parts = (identifier.name, identifier.database, identifier.catalog)
+    name, database, catalog = (exp.to_identifier(part, quoted=True) for part in parts)
+    return exp.Table(this=name, db=database, catalog=catalog)
+
+
 class Table(AttributeHints):
     """A query of a session. Made by ``TableEnvironment.sql_query``, ``from_path``, ``from_arrow`` and the like.
 
@@ -84,13 +91,19 @@ class Table(AttributeHints):
 
     def insert(self, table_path: str, overwrite: bool = False) -> Insert:
         """The INSERT of the rows into a table. Raises SqlError for what is no name."""
-        target, read = self._session.catalog.qualify(parts_of(parse_path(table_path))), self._statement
-        catalog, db, name = (
-            exp.to_identifier(part, quoted=True) for part in (target.catalog, target.database, target.name)
-        )
-        table = exp.Table(this=name, db=db, catalog=catalog)
-        node = exp.Insert(this=table, expression=read.node.copy(), overwrite=overwrite)
-        return Insert(node, read.source, f"INSERT {'OVERWRITE' if overwrite else 'INTO'} {target} {read.text}")
+        read = self._statement
+        return self._insert(table_path, overwrite, read.node.copy(), read.source, read.text)
+
+    def insert_by_name(self, table_path: str, overwrite: bool = False) -> Insert:
+        """The same as a query of the table's name, which has one meaning in any database. Raises SqlError for what is
+        no name."""
+        query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=_table_node(self.identifier)))
+        return self._insert(table_path, overwrite, query, "", f"SELECT * FROM {self.identifier}")
+
+    def _insert(self, table_path: str, overwrite: bool, query: exp.Expr, source: str, text: str) -> Insert:
+        target = self._session.catalog.qualify(parts_of(parse_path(table_path)))
+        node = exp.Insert(this=_table_node(target), expression=query, overwrite=overwrite)
+        return Insert(node, source, f"INSERT {'OVERWRITE' if overwrite else 'INTO'} {target} {text}")
 
     def to_arrow(self, limit_rows: int | None = None, timeout_ms: int | None = None) -> Any:
         """Runs the query and gives its final rows; see :meth:`TableResult.to_arrow`."""

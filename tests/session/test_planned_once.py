@@ -42,10 +42,10 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Counts:
     counted(compiling, "optimize", "optimized")
     counted(compiling, "lower", "lowered")
 
-    def run(*statements: str) -> Counter[str]:
+    def run(*statements: str | Callable[[TableEnvironment], object]) -> Counter[str]:
         made.clear()
         for statement in statements:
-            environment.execute_sql(statement)
+            environment.execute_sql(statement) if isinstance(statement, str) else statement(environment)
         return made
 
     return run
@@ -78,3 +78,22 @@ def test_options_set_while_a_statement_set_is_open_hold_for_all_of_it(counts: Co
     insert = "INSERT INTO s SELECT * FROM t"
     made = counts("BEGIN STATEMENT SET", insert, "SET 'table.optimizer.agg-phase-strategy' = 'ONE_PHASE'", "END")
     assert made == Counter(parsed=4, bound=2, optimized=2, lowered=1)
+
+
+def test_a_table_that_python_adds_to_a_statement_set(counts: Counts) -> None:
+    """The query is parsed, and the name of the target."""
+    database = "`default_catalog`.`default_database`"
+    written = f"INSERT INTO {database}.`s` SELECT * FROM {database}.`UnnamedTable$0`"
+    plans = []
+
+    def add_table(environment: TableEnvironment) -> None:
+        statements = environment.create_statement_set()
+        plans.append(statements.add_insert("s", environment.sql_query("SELECT a + 1, b FROM t")).compile_plan())
+
+    def add_text(environment: TableEnvironment) -> None:
+        plans.append(environment.create_statement_set().add_insert_sql(written).compile_plan())
+
+    assert counts(add_table)["parsed"] == 2
+    assert counts(add_text)["parsed"] == 1
+    by_table, by_text = ([node.to_json() for node in plan.document.graph.nodes] for plan in plans)
+    assert by_table == by_text
