@@ -30,6 +30,7 @@ class AggregateFunction:
         of_operands: whether the type of the result allows NULL only if that of an operand does, even without any row.
         syntax: ``syntax`` of a plan's aggregate call; None for FUNCTION.
         min_operands, max_operands: how many operands there may be; -1 for any number.
+        mergeable: whether accumulators can be merged, which aggregates in two phases need.
         reason: why it is not supported; None when it is.
     """
 
@@ -42,6 +43,7 @@ class AggregateFunction:
     syntax: str | None = None
     min_operands: int = 1
     max_operands: int = 1
+    mergeable: bool = False
     reason: str | None = None
 
     @property
@@ -136,12 +138,6 @@ VARIANCES = {
 WELFORD = "$WELFORD_M2$1"
 """The sum of the squared differences from the mean."""
 
-MERGEABLE = frozenset(
-    {"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "LISTAGG", "COLLECT", "ARRAY_AGG", "PERCENTILE", WELFORD}
-)
-"""Names of the functions whose accumulators can be merged, which aggregates in two phases need."""
-
-
 _COMPARABLE = ("NUMERIC", "CHARACTER", "BOOLEAN", "DATE", "TIME", "TIMESTAMP", "BINARY")
 _BITMAP = "the BITMAP type is not available"
 
@@ -153,26 +149,34 @@ _UNSUPPORTED = {
 _TABLE = {
     function.name: function
     for function in (
-        AggregateFunction("COUNT", _COUNT, never_null=True, syntax="FUNCTION_STAR", min_operands=0, max_operands=-1),
-        AggregateFunction("SUM", _sum, ("NUMERIC",)),
-        AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True),
-        AggregateFunction("MIN", _argument, _COMPARABLE),
-        AggregateFunction("MAX", _argument, _COMPARABLE),
+        AggregateFunction(
+            "COUNT", _COUNT, never_null=True, syntax="FUNCTION_STAR", min_operands=0, max_operands=-1, mergeable=True
+        ),
+        AggregateFunction("SUM", _sum, ("NUMERIC",), mergeable=True),
+        AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True, mergeable=True),
+        AggregateFunction("MIN", _argument, _COMPARABLE, mergeable=True),
+        AggregateFunction("MAX", _argument, _COMPARABLE, mergeable=True),
         AggregateFunction("SINGLE_VALUE", _argument),
-        AggregateFunction("AVG", _average, ("NUMERIC",)),
+        AggregateFunction("AVG", _average, ("NUMERIC",), mergeable=True),
         AggregateFunction("FIRST_VALUE", _argument),
         AggregateFunction("LAST_VALUE", _argument),
-        AggregateFunction("LISTAGG", _argument, ("CHARACTER",), of_operands=True, max_operands=2),
-        AggregateFunction("COLLECT", _multiset, never_null=True),
-        AggregateFunction("ARRAY_AGG", _array, of_operands=True),
+        AggregateFunction("LISTAGG", _argument, ("CHARACTER",), of_operands=True, max_operands=2, mergeable=True),
+        AggregateFunction("COLLECT", _multiset, never_null=True, mergeable=True),
+        AggregateFunction("ARRAY_AGG", _array, of_operands=True, mergeable=True),
         AggregateFunction(
-            "PERCENTILE", _percentile, ("NUMERIC", "ARRAY"), always_nullable=True, min_operands=2, max_operands=3
+            "PERCENTILE",
+            _percentile,
+            ("NUMERIC", "ARRAY"),
+            always_nullable=True,
+            min_operands=2,
+            max_operands=3,
+            mergeable=True,
         ),
         *(AggregateFunction(name, _average, ("NUMERIC",)) for name in VARIANCES),
         AggregateFunction("GROUPING", _COUNT, never_null=True, max_operands=-1),
         AggregateFunction("GROUPING_ID", _COUNT, never_null=True, max_operands=-1),
         AggregateFunction("GROUP_ID", _COUNT, never_null=True, min_operands=0, max_operands=0),
-        AggregateFunction(WELFORD, _always(DOUBLE), ("NUMERIC",)),
+        AggregateFunction(WELFORD, _always(DOUBLE), ("NUMERIC",), mergeable=True),
         *(
             AggregateFunction(f"{name}{on_null}", _JSON, never_null=True, min_operands=n, max_operands=n)
             for name, n in (("JSON_OBJECTAGG", 2), ("JSON_ARRAYAGG", 1))
@@ -191,6 +195,12 @@ def find_aggregate(name: str) -> AggregateFunction | None:
 def is_aggregate(name: str) -> bool:
     """Whether this is the name of an aggregate function of Flink, supported or not."""
     return name.upper() in _TABLE
+
+
+def is_mergeable(name: str) -> bool:
+    """Whether the accumulators of a function, by its name in plans, can be merged."""
+    function = _TABLE.get(name)
+    return function is not None and function.mergeable
 
 
 def aggregate_names() -> list[str]:

@@ -14,7 +14,7 @@ from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
-from stateplan.functions.aggregates import MERGEABLE
+from stateplan.functions.aggregates import is_mergeable
 
 NONE = "No available advice..."
 
@@ -108,7 +108,7 @@ def advice_of_plan(graph: ExecGraph, session: Mapping[str, str] | None = None) -
 
 
 def _merges(node: ExecNode) -> bool:
-    return isinstance(node, GroupAggregate) and all(call.function in MERGEABLE for call in node.agg_calls)
+    return isinstance(node, GroupAggregate) and all(is_mergeable(call.function) for call in node.agg_calls)
 
 
 def advice_text(advice: Sequence[Advice]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateplan.common.types import BIGINT, STRING, LogicalType
-from stateplan.functions.aggregates import MERGEABLE
+from stateplan.functions.aggregates import is_mergeable
 from stateplan.planner.accumulators import (
     array_list,
     collect_map,
@@ -33,7 +33,7 @@ def merges(rel: Aggregate) -> bool:
         return False
     types = [t for _, t in rel.input.fields]
     arrays = (types[c.args[0]] for c in rel.calls if c.function == "ARRAY_AGG")
-    return all(c.function in MERGEABLE for c in rel.calls) and all(array_list(t) is not None for t in arrays)
+    return all(is_mergeable(c.function) for c in rel.calls) and all(array_list(t) is not None for t in arrays)
 
 
 @dataclass(frozen=True)

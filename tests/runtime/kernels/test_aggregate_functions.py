@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 from stateplan.common.errors import DataError
 from stateplan.common.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from stateplan.execnodes.specs import AggCall
-from stateplan.functions.aggregates import VARIANCES, WELFORD, aggregates
+from stateplan.functions.aggregates import VARIANCES, WELFORD, aggregates, is_mergeable
+from stateplan.runtime.kernels.common.accumulators import TrackedExtreme
 from stateplan.runtime.kernels.common.functions import ACCUMULATORS
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.runtime.kernels.aggregate_calls import plain
@@ -29,6 +31,14 @@ REWRITTEN = {*VARIANCES, "GROUPING", "GROUPING_ID", "GROUP_ID", "JSON_ARRAYAGG",
 def test_every_aggregate_function_can_run() -> None:
     missing = {f.name for f in aggregates() if f.supported} - set(ACCUMULATORS) - REWRITTEN
     assert not missing, f"add {missing} to ACCUMULATORS in runtime/kernels/common/functions.py, or rewrite its calls"
+
+
+def test_accumulators_of_mergeable_functions_can_be_merged() -> None:
+    """Both of them: for input without and with retractions."""
+    for name in sorted(name for name in ACCUMULATORS if is_mergeable(name)):
+        for make in ACCUMULATORS[name]:
+            kind = make.func if isinstance(make, partial) else make
+            assert kind is TrackedExtreme or getattr(kind, "merges", False), name
 
 
 DOUBLES = LogicalType("ARRAY", children=(DOUBLE,))
@@ -85,6 +95,11 @@ def made(chosen: list[int], grouping: tuple[int, ...], retract: bool) -> GroupAg
         for n, args, result, distinct, passes in (CALLS[i] for i in chosen)
     )
     return GroupAggregateKernel(ROW, grouping, calls, (retract,) * len(calls), True, retract)
+
+
+def first_call(function: str) -> int:
+    """The number of the first call of a function."""
+    return next(i for i, call in enumerate(CALLS) if call[0] == function)
 
 
 class Groups:
@@ -199,7 +214,7 @@ def test_json_objects_refuse_keys(rows: list[tuple[str | None, str]]) -> None:
 
 def test_elements_expire_by_themselves() -> None:
     """As Flink's ListView with a TTL: the group is refreshed, its older elements are not."""
-    state = MemoryState(made([7], (0,), False))
+    state = MemoryState(made([first_call("ARRAY_AGG")], (0,), False))
 
     def step(n: int, now: int) -> Any:
         out = changes_of(state.step([frame(ROW, [(INSERT, (1, "a", n, "-", True, 0.5, *REST))])], now, [10]))
@@ -283,7 +298,7 @@ def test_values_of_percentiles_expire_by_themselves() -> None:
 def test_many_rows_of_a_group_are_merged() -> None:
     """Past a number of rows a batch is merged as a whole: the same up to rounding, back and forth."""
     values = [((7919 * i) % 1000) / 7 for i in range(500)]
-    kernel = made([13], (), True)
+    kernel = made([first_call(WELFORD)], (), True)
     one, whole = MemoryState(kernel), MemoryState(kernel)
     rows: list[Change] = [(INSERT, (1, "a", 1, "-", True, v, *REST)) for v in values]
     gone: list[Change] = [(DELETE, row) for _, row in rows[100:400]]
