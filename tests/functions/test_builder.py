@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -362,6 +364,16 @@ def test_every_supported_function_is_rendered() -> None:
     assert {f.plan_name for f in table} <= set(RENDERERS)
     assert set(RENDERERS) - {f.plan_name for f in functions()} == {"SEARCH", USER_DEFINED}
     assert all(f.reason for f in functions() if not f.supported)
+
+
+def test_every_supported_function_has_cases() -> None:
+    """In a golden file, in the corpus or in a test of this folder."""
+    folder = Path(__file__).parent
+    texts = (path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.suffix in (".txt", ".py"))
+    words = {word for text in texts for word in re.findall(r"\w+", text)}
+    table = [f for f in functions() if f.supported and f.name.isidentifier()]
+    missing = [f.name for f in table if not words & {f.name, f.plan_name, *f.aliases}]
+    assert not missing, f"add calls of {missing} to tests/functions/corpus/templates.txt, and ask Flink"
 
 
 def test_table_is_broad() -> None:
