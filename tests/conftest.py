@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if "tests" not in sys.modules:  # conftest.py itself is not in the package, until a test imports it
+    pytest.register_assert_rewrite("tests")  # asserts in modules that tests share say what differs, too
 
 from tests.support.command import Command, command
 
