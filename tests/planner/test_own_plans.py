@@ -1,4 +1,7 @@
-"""Plans that Flink cannot make, as they were decided here: scripts, and the plans they compile to."""
+"""Plans that Flink cannot make, as they were decided here: scripts, and the plans they compile to.
+
+``python -m scripts.own_plans`` writes the plan of a new script.
+"""
 
 from __future__ import annotations
 

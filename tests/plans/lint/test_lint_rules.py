@@ -78,7 +78,7 @@ def test_fails(rule: RuleCases, case: dict[str, Any]) -> None:
     for finding, wanted in zip(found, case["finds"], strict=True):
         node, _, state = wanted["at"].partition(".")
         assert finding.operator.split("[")[0] == node.split("#")[0]
-        assert finding.state_name == (state or None)
+        assert finding.state_name == (state or None), "'at' is operator.state, or operator for no state"
         place = finding.place
         line = document.text.splitlines()[place.line - 1]  # type: ignore[operator]
         assert line[place.column - 1 :][: place.length] == wanted["underlined"]  # type: ignore[operator]
