@@ -222,19 +222,30 @@ def written_before(what: str, has_key: bool) -> str:
     return f"this statement has written to {what} with another checkpoint before. {then}"
 
 
-def refusal(how: EpochOrder, what: str, last_mark: Mark | None, epoch: int, expected_epoch: int | None) -> RunError:
-    """The error for a standing other than NEW and DONE, of a system without an error of its own.
+_REFUSALS = {
+    EpochOrder.AHEAD: "RUN002.ahead",
+    EpochOrder.OTHER: "RUN002.other",
+    EpochOrder.BEHIND: "RUN002.behind",
+    EpochOrder.LOST: "RUN002.behind",
+}
+
+
+def refusal(
+    how: EpochOrder, what: str, last_mark: Mark | None, epoch: int, expected_epoch: int | None, code: str = "RUN002"
+) -> RunError:
+    """The error for a standing other than NEW and DONE.
 
     Args:
         how: the standing.
         what: is written to, such as "the folder /data/out".
-        last_mark: the last micro-batch that it has.
+        last_mark: the last micro-batch that it has; None for none.
         epoch: of the micro-batch in hand.
         expected_epoch: the last one that it must have.
+        code: of the system, which shares the variants of RUN002.
     """
-    code = {EpochOrder.AHEAD: "RUN002", EpochOrder.OTHER: "RUN002.other"}.get(how, "RUN002.behind")
+    variant = _REFUSALS[how].partition(".")[2]
     last = "none" if last_mark is None else last_mark.epoch
-    return RunError(code, what=what, found=last, epoch=epoch, noted=expected_epoch)
+    return RunError(f"{code}.{variant}", what=what, found=last, epoch=epoch, noted=expected_epoch)
 
 
 def _digest(place: str) -> str:

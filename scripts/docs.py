@@ -53,13 +53,13 @@ def _shown(text: str) -> str:
 
 def errors() -> str:
     """Every error code: its title, cause, remedy and messages, under an anchor that stays when the title changes."""
-    from stateplan.common.errors.catalogue import FAMILIES, family, variants_of
+    from stateplan.common.errors.catalogue import FAMILIES, family, shared_variants_of, variants_of
 
     out = []
     for prefix, title in FAMILIES.items():
         out.append(f"### {prefix}: {title}\n\n")
         for code, entry in sorted(family(prefix).items()):
-            tables = [entry, *variants_of(entry).values()]
+            tables = [entry, *variants_of(entry).values(), *shared_variants_of(entry).values()]
             messages = dict.fromkeys(text for table in tables if "message" in table for text in _messages(table))
             out.append(f'#### <a id="{code.lower()}"></a>{code} {entry["title"]}\n')
             out.append(f"{entry['cause']} **Remedy:** {entry['remedy']}\n")

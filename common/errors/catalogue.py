@@ -4,6 +4,9 @@
 the raise site names. A code with several messages has the others in tables of their own, named after the situation:
 ``[SQL121.no_table]``.
 
+``shares`` names variants of another code that a code has, too: where several systems say the same, each under its own
+code.
+
 Where only ``expected`` or ``hint`` differ between the things that a message can be about, they are chosen by one of
 its values. ``else`` is for all other values, and an empty text for none::
 
@@ -59,12 +62,17 @@ def entry_of(code: str) -> Mapping[str, Any]:
     prefix = re.match("[A-Z]*", code)
     assert prefix is not None
     entry = family(prefix.group())[code]
-    return entry[variant] if variant else entry
+    return (variants_of(entry) | shared_variants_of(entry))[variant] if variant else entry
 
 
 def variants_of(entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The messages of a code besides its first one, by name."""
     return {name: table for name, table in entry.items() if isinstance(table, dict) and name not in PARTS}
+
+
+def shared_variants_of(entry: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The messages that a code has from another one, by name."""
+    return {code.partition(".")[2]: entry_of(code) for code in entry.get("shares", ())}
 
 
 def texts_of(code: str, values: Mapping[str, object]) -> dict[str, str]:

@@ -26,7 +26,15 @@ from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schem
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.extras import require
 from stateplan.connectors.protocol import Sink
-from stateplan.connectors.sink_epochs import EpochOrder, Ledger, Mark, input_digest, statement_of, written_before
+from stateplan.connectors.sink_epochs import (
+    EpochOrder,
+    Ledger,
+    Mark,
+    input_digest,
+    refusal,
+    statement_of,
+    written_before,
+)
 from stateplan.connectors.staging import Staging
 
 if TYPE_CHECKING:
@@ -204,9 +212,9 @@ class DeltaSink(Sink):
     def prepare(self, epoch: int) -> None:
         if self.location.is_local:
             Staging.at(self.location.path, self.target.uid).clean(epoch)
-        self._done(self._opened(), epoch)
+        self._done(self._opened(epoch), epoch)
 
-    def _opened(self) -> DeltaTable:
+    def _opened(self, epoch: int) -> DeltaTable:
         """The table, which is created unless it must have micro-batches. Raises as :meth:`Target.opened`; RunError
         RUN176, it is gone."""
         try:
@@ -214,17 +222,17 @@ class DeltaSink(Sink):
         except DataError as error:
             if error.code != "DATA450" or self._expected is None:
                 raise
-            raise self._behind(None) from None
+            raise self._refusal(EpochOrder.LOST, None, epoch) from None
 
     @property
     def _expected(self) -> int | None:
         """The last micro-batch that the table must have."""
         return self.ledger.expected(self.location.uri)
 
-    def _behind(self, last_epoch: int | None) -> RunError:
-        """The table has micro-batches up to one, and the job has written more."""
-        last = "none" if last_epoch is None else last_epoch
-        return RunError("RUN176.missing_batches", name=self.location.name, found=last, noted=self._expected)
+    def _refusal(self, how: EpochOrder, last_mark: Mark | None, epoch: int) -> RunError:
+        """The table has other micro-batches than the checkpoint."""
+        what = f"the Delta table {self.location.name}"
+        return refusal(how, what, last_mark, epoch, self._expected, "RUN176")
 
     def release(self) -> None:
         self._released = True
@@ -239,12 +247,11 @@ class DeltaSink(Sink):
             last = table.transaction_version(self.target.uid)
             read = table.transaction_version(self.target.input_uid) if last == epoch else None
 
+        last_mark = None if last is None else Mark.of(last, read)
+
         def refuse(how: EpochOrder) -> RunError | None:
-            if how is EpochOrder.AHEAD:
-                return RunError("RUN176", name=self.location.name, epoch=epoch, last=last)
-            if how is EpochOrder.OTHER:
-                return RunError("RUN176.other", name=self.location.name, epoch=epoch)
-            return None if Facts.of(table).forgets_writers else self._behind(last)
+            is_behind = how in (EpochOrder.BEHIND, EpochOrder.LOST)
+            return None if is_behind and Facts.of(table).forgets_writers else self._refusal(how, last_mark, epoch)
 
         def others() -> str | None:
             with self.location.reaching():
@@ -253,7 +260,6 @@ class DeltaSink(Sink):
                 return None
             return written_before(f"the Delta table {shown(self.location.path)}", has_key=bool(self.target.key))
 
-        last_mark = None if last is None else Mark.of(last, read)
         return self.ledger.is_done(epoch, last_mark, self.location.uri, refuse, others)
 
     def _begun(self, table: DeltaTable) -> bool:
@@ -282,7 +288,7 @@ class DeltaSink(Sink):
         pause = 0.05
         is_retry = False
         while True:
-            table = self._opened()
+            table = self._opened(epoch)
             if self._done(table, epoch):
                 return is_retry
             is_retry = True

@@ -38,6 +38,7 @@ from stateplan.connectors.sink_epochs import (
     EpochOrder,
     Mark,
     is_of_other_checkpoint,
+    refusal,
     statement_of,
     written_before,
 )
@@ -422,23 +423,18 @@ class JdbcSink(Sink):
         Raises:
             RunError: RUN150, it has other micro-batches than the checkpoint.
         """
-        last, name, server = epochs.get(self.uid, -1), target.table.path, self.server.summary
+        last = epochs.get(self.uid, -1)
+        last_mark = Mark.of(last, epochs.get(self._input_uid)) if last >= 0 else None
 
         def refuse(how: EpochOrder) -> RunError:
-            if how is EpochOrder.AHEAD:
-                return RunError("RUN150.ahead", name=name, server=server, found=last, epoch=epoch)
-            if how is EpochOrder.OTHER:
-                return RunError("RUN150.other", name=name, server=server, epoch=epoch)
-            return self._behind(target, last)
+            return self._refusal(how, target, last_mark, epoch)
 
-        last_mark = Mark.of(last, epochs.get(self._input_uid)) if last >= 0 else None
         return self.ledger.is_done(epoch, last_mark, self._place, refuse, others)
 
-    def _behind(self, target: Target, last_epoch: int) -> RunError:
-        """The database has micro-batches up to one, and the job has written more."""
-        last = "none" if last_epoch < 0 else last_epoch
-        name, server = target.table.path, self.server.summary
-        return RunError("RUN150.missing_batches", name=name, server=server, found=last, noted=self._expected)
+    def _refusal(self, how: EpochOrder, target: Target, last_mark: Mark | None, epoch: int) -> RunError:
+        """The database has other micro-batches than the checkpoint."""
+        what = f"table '{target.table.path}' in {self.server.summary}"
+        return refusal(how, what, last_mark, epoch, self._expected, "RUN150")
 
     def _create(self, connection: Any, table: str) -> None:
         statement = _CREATE.format(table=table)
@@ -475,14 +471,15 @@ class JdbcSink(Sink):
             )
         epochs = {str(uid): int(number) for uid, number, _ in owners}
         mine = [owner for uid, _, owner in owners if uid == self.uid]
-        refusal: RunError | None = None
+        error: RunError | None = None
         if not mine or epochs[self.uid] < self._expected:
-            refusal = self._behind(target, epochs.get(self.uid, -1))
+            last = epochs.get(self.uid, -1)
+            error = self._refusal(EpochOrder.BEHIND, target, Mark(last) if last >= 0 else None, epoch)
         elif mine[0] != self._owner:
-            refusal = RunError("RUN150", name=target.table.path, server=self.server.summary)
-        if refusal is not None:
+            error = RunError("RUN150", name=target.table.path, server=self.server.summary)
+        if error is not None:
             connection.rollback()
-            raise refusal
+            raise error
         try:
             is_done = self._is_done(target, epoch, epochs)
         except StateplanError:

@@ -19,7 +19,7 @@ from stateplan.functions.typerules import decimal
 from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parents[2]
-KEYS = {"title", "cause", "remedy", *PARTS}
+KEYS = {"title", "cause", "remedy", "shares", *PARTS}
 CODE = re.compile(r"[A-Z]{2,5}[0-9]{3}(\.\w+)?")
 _CLASSES = {n for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, errors.StateplanError)}
 
