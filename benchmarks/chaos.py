@@ -374,11 +374,11 @@ def changed_at(ttls: dict[int, dict[str, int]]) -> Iterator[None]:
             set_live_ttls(live.folder, {state: format_ttl(ms) for state, ms in ttls[batch].items()})
         return take_in(live, batch)
 
-    LiveTtls.take_in = asked  # type: ignore[method-assign, assignment]
+    LiveTtls.take_in = asked  # type: ignore[method-assign, assignment] # replaced while it runs
     try:
         yield
     finally:
-        LiveTtls.take_in = take_in  # type: ignore[method-assign]
+        LiveTtls.take_in = take_in  # type: ignore[method-assign] # replaced while it runs
 
 
 def run_in_peace(storm: Storm, calm: Path) -> dict[int, dict[str, int]]:

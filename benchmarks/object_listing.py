@@ -23,7 +23,7 @@ from stateplan.runtime.file_lists import FileLists
 from stateplan.runtime.markers import Markers
 
 
-class ManyObjects(AbstractFileSystem):  # type: ignore[misc]
+class ManyObjects(AbstractFileSystem):  # type: ignore[misc] # a base without types
     """A bucket of equal objects in daily folders."""
 
     protocol = ("many", "s3")

@@ -28,7 +28,7 @@ from stateplan.common.release import installed_version
 class _Commands(TyperGroup):
     """All commands. With ``--format json``, a wrong command line is told in JSON too."""
 
-    def main(self, args: Sequence[str] | None = None, **more: Any) -> Any:  # type: ignore[override]
+    def main(self, args: Sequence[str] | None = None, **more: Any) -> Any:  # type: ignore[override] # fewer arguments are named
         words = list(sys.argv[1:] if args is None else args)
         if not ("--format=json" in words or ("--format", "json") in pairwise(words)):
             return super().main(words, **more)

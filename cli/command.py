@@ -143,7 +143,7 @@ def _parameter(name: str, kind: Any, default: Any) -> Parameter:
 
 def _declare(function: Callable[..., None], parameters: list[Parameter]) -> None:
     """Tells Typer the parameters of a function."""
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by inspect
     function.__annotations__ = {one.name: one.annotation for one in parameters}
 
 

@@ -10,4 +10,4 @@ class FrozenDataclass:
     """Base of frozen dataclasses that compute things once, on first use, and do not pickle them."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {f.name: vars(self)[f.name] for f in fields(self)}  # type: ignore[arg-type]
+        return {f.name: vars(self)[f.name] for f in fields(self)}  # type: ignore[arg-type] # a subclass is one

@@ -74,7 +74,7 @@ def write_replay(folder: Path) -> None:
     left, right = orders_and_logistics(rng)
     files = {"redelivered_orders": redelivered_orders(rng), "orders": left, "logistics": right}
     for name, arrivals in files.items():
-        arrivals.sort(key=lambda a: a["@at"])  # type: ignore[arg-type, return-value]
+        arrivals.sort(key=lambda a: a["@at"])  # type: ignore[arg-type, return-value] # the time is a number
         lines = (json.dumps(a, separators=(",", ":")) + "\n" for a in arrivals)
         (folder / f"{name}.json").write_text("".join(lines))
 

@@ -76,7 +76,7 @@ class ExecGraph:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ExecGraph) and self.to_json() == other.to_json()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # not hashable
 
     @property
     def sinks(self) -> tuple[ExecNode, ...]:

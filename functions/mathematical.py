@@ -46,8 +46,9 @@ def _rounded(operands: Sequence[Rex]) -> LogicalType:
     if len(operands) == 1:
         return decimal_round(t, 0).as_nullable(nullable)
     places = operands[1]
-    is_literal = isinstance(places, Literal) and isinstance(places.value, int)
-    return (decimal_round(t, places.value) if is_literal else t).as_nullable(nullable)  # type: ignore[attr-defined]
+    if isinstance(places, Literal) and isinstance(places.value, int):
+        t = decimal_round(t, places.value)
+    return t.as_nullable(nullable)
 
 
 def _sqrt(operands: Sequence[Rex], place: Place | None) -> Rex:

@@ -207,7 +207,7 @@ class StateRow:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, StateRow) and vars(self) == vars(other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # not hashable
 
     def __repr__(self) -> str:
         return f"StateRow({', '.join(f'{n}={v!r}' for n, v in vars(self).items())})"

@@ -25,8 +25,8 @@ from stateplan.common.errors import Place, PlanError
 MAX_DEPTH = 500
 MAX_NUMBER_LENGTH = 1000
 
-_scanstring: Callable[[str, int, bool], tuple[str, int]] = _decoder.scanstring  # type: ignore[attr-defined]
-_scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_scanstring: Callable[[str, int, bool], tuple[str, int]] = _decoder.scanstring  # type: ignore[attr-defined] # not in the stubs
+_scan_value: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined] # not in the stubs
 _SPACE = re.compile(r"[ \t\n\r]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NUMBER_LIKE = re.compile(r"[-+.0-9][-+.\w]*")
@@ -378,7 +378,7 @@ class _Scanner:
         span = Span(i, end)
         if key in frame.value:
             pointer = f"{frame.pointer}{join_pointer([key])}"
-            line, column = line_column(text, self.locations[pointer].key.start)  # type: ignore[union-attr]
+            line, column = line_column(text, self.locations[pointer].key.start)  # type: ignore[union-attr] # a key has a place
             self.fail("PLAN013", i, quote=_quote(key), line=line, column=column, length=end - i, pointer=pointer)
         i = self.skip(end)
         if not text.startswith(":", i):

@@ -29,7 +29,7 @@ def _word(lexer: RegexLexer, match: re.Match[str]) -> Iterator[tuple[int, _Token
     yield match.start(), kind, text
 
 
-class FlinkLexer(RegexLexer):  # type: ignore[misc]
+class FlinkLexer(RegexLexer):  # type: ignore[misc] # a base without types
     """Tokens of Flink SQL, whole or not: a text without its end is a text up to the end."""
 
     name = "Flink SQL"

@@ -27,7 +27,7 @@ def case(r: Renderer, call: Call) -> pl.Expr:
     test, result = branches[0]
     chain = pl.when(test).then(result)
     for test, result in branches[1:]:
-        chain = chain.when(test).then(result)  # type: ignore[assignment]
+        chain = chain.when(test).then(result)  # type: ignore[assignment] # another class from the second WHEN
     return chain.otherwise(last)
 
 

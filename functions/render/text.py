@@ -356,7 +356,7 @@ def elt(r: Renderer, call: Call) -> pl.Expr:
     index = r.expr(call.operands[0])
     chain = pl.when(index == 1).then(convert(r.expr(call.operands[1]), call.operands[1].type, STRING))
     for i, operand in enumerate(call.operands[2:], start=2):
-        chain = chain.when(index == i).then(convert(r.expr(operand), operand.type, STRING))  # type: ignore[assignment]
+        chain = chain.when(index == i).then(convert(r.expr(operand), operand.type, STRING))  # type: ignore[assignment] # another class from the second WHEN
     return chain.otherwise(None)
 
 

@@ -48,7 +48,7 @@ class GatewayProtocol(H11Protocol):
     _unread: asyncio.TimerHandle | None = None
     used = 0.0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn asks for less
         super().connection_made(transport)
         self.used = self.loop.time()
         self._await_head()

@@ -5,7 +5,7 @@ What the binder makes is Flink's logical plan, what the passes leave its physica
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Literal, TypeAlias
@@ -583,10 +583,10 @@ def replace_inputs(rel: Rel, inputs: Sequence[Rel]) -> Rel:
     return rel
 
 
-def transform_up(rel: Rel, change: object) -> Rel:
+def transform_up(rel: Rel, change: Callable[[Rel], object]) -> Rel:
     """``rel`` rebuilt from its leaves, ``change`` applied to every node after its inputs."""
     rebuilt = replace_inputs(rel, [transform_up(i, change) for i in rel.inputs])
-    result = change(rebuilt)  # type: ignore[operator]
+    result = change(rebuilt)
     return result if isinstance(result, Rel) else rebuilt
 
 

@@ -172,7 +172,8 @@ class GroupingBinder(ExpressionBinder):
 
     @property
     def _words(self) -> dict[int, str]:
-        return self.__dict__.setdefault("_call_words", {})  # type: ignore[no-any-return]
+        words: dict[int, str] = self.__dict__.setdefault("_call_words", {})
+        return words
 
     def bind(self, node: exp.Expr) -> Rex:
         inner = node

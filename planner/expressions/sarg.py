@@ -70,7 +70,7 @@ class RangeSet:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RangeSet) and self._keys() == other._keys()
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment] # not hashable
 
     def _keys(self) -> list[tuple[Any, ...]]:
         return [self._lower(r) + self._upper(r) for r in self.ranges]

@@ -251,8 +251,8 @@ class Simplifier:
             return self.simplify(call("CASE", operands, rex.type), unknown_as)
         if op in NEGATED:
             return self.simplify(call(NEGATED[op], inner.children, inner.type), unknown_as)
-        flipped: NullAs = {"TRUE": "FALSE", "FALSE": "TRUE", "UNKNOWN": "UNKNOWN"}[unknown_as]  # type: ignore[assignment]
-        simplified = self.simplify(inner, flipped)
+        flipped: dict[NullAs, NullAs] = {"TRUE": "FALSE", "FALSE": "TRUE", "UNKNOWN": "UNKNOWN"}
+        simplified = self.simplify(inner, flipped[unknown_as])
         return rex if equal(simplified, inner) else self.simplify(not_(simplified), unknown_as)
 
     # tests

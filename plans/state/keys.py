@@ -86,7 +86,7 @@ def _read(text: str, dtype: pl.DataType) -> Any:
         return _WORDS.get(text.lower())
     if isinstance(dtype, pl.Datetime):
         moments = pl.Series([text]).str.to_datetime(time_unit=dtype.time_unit, strict=True)
-        zone = moments.dtype.time_zone  # type: ignore[attr-defined]
+        zone = moments.dtype.time_zone  # type: ignore[attr-defined] # a Datetime
         if dtype.time_zone is not None:
             moments = moments.dt.replace_time_zone("UTC") if zone is None else moments.dt.convert_time_zone("UTC")
         return moments.cast(dtype).item()

@@ -120,9 +120,9 @@ def _portable(dtype: pl.DataType) -> pl.DataType:
     if isinstance(dtype, pl.Duration):
         return pl.Duration("us")
     if isinstance(dtype, pl.List):
-        return pl.List(_portable(dtype.inner))  # type: ignore[arg-type]
+        return pl.List(_portable(dtype.inner))  # type: ignore[arg-type] # an instance in a schema
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({f.name: _portable(f.dtype) for f in dtype.fields})  # type: ignore[arg-type]
+        return pl.Struct({f.name: _portable(f.dtype) for f in dtype.fields})  # type: ignore[arg-type] # an instance in a schema
     if dtype == pl.Int128:  # a TIMESTAMP of nanoseconds
         return pl.Datetime("us")
     return pl.String() if isinstance(dtype, pl.Null) else dtype

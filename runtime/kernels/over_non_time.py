@@ -71,7 +71,7 @@ class NonTimeOverKernel(OverKernel):
         new_rows = without(frame, KIND) if KIND in frame.columns else frame
         stored_rows, stale = self._rows_in_reach(state[1], key_state)
         rows = pl.concat([stored_rows[list(self._fields)], new_rows], rechunk=True)
-        first = int(max(key_state[NEXT].max() or 0, state[1][NUMBER].max() or -1)) + 1  # type: ignore[arg-type]
+        first = int(max(key_state[NEXT].max() or 0, state[1][NUMBER].max() or -1)) + 1  # type: ignore[arg-type] # numbers
         numbers = np.concatenate([stored_rows[NUMBER].to_numpy(), first + np.arange(new_rows.height)])
         old = np.arange(rows.height) < stored_rows.height
         stays, is_applied = self._left(rows, stored_rows.height, change)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Added = dict[Attempt, Figures]
 
 
-class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc]
+class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc] # a base without types
     def zero(self, value: Added) -> Added:
         return {}
 

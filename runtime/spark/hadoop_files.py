@@ -16,7 +16,7 @@ from stateplan.runtime.spark.tweaks import reason
 T = TypeVar("T")
 
 
-class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc]
+class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc] # a base without types
     """A file system of Hadoop as one of fsspec, for the process that has Spark's JVM.
 
     Args:

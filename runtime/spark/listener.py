@@ -18,7 +18,7 @@ def _from_json(listener: StreamingQueryListener, tweaks: Tweaks) -> Any:
     from pyspark import SparkContext
     from pyspark.sql.streaming.listener import JStreamingQueryListener, QueryProgressEvent
 
-    class FromJson(JStreamingQueryListener):  # type: ignore[misc]
+    class FromJson(JStreamingQueryListener):  # type: ignore[misc] # a base without types
         def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
             event = tweaks.attempt("json-progress", parsed, jevent)
             if event is None:
@@ -33,7 +33,7 @@ def _from_json(listener: StreamingQueryListener, tweaks: Tweaks) -> Any:
     return jvm.PythonStreamingQueryListenerWrapper(FromJson(listener))
 
 
-class MetricsListener(StreamingQueryListener):  # type: ignore[misc]
+class MetricsListener(StreamingQueryListener):  # type: ignore[misc] # a base without types
     """A ``StreamingQueryListener`` that is given our figures together with Spark's progress.
 
     Overwrite :meth:`onBatchMetrics`, and of Spark's methods what you need; :meth:`onQueryProgress` has to call the one

@@ -179,7 +179,7 @@ class SparkRunStore:
             self._runs.clear()
 
 
-class LevelProcessor(StatefulProcessor):  # type: ignore[misc]
+class LevelProcessor(StatefulProcessor):  # type: ignore[misc] # a base without types
     """Runs every operator of one level and passes on what is for later ones."""
 
     def __init__(self, shipped: Shipment, level: int, counters: TaskCounters) -> None:

@@ -31,7 +31,7 @@ SCHEMA = "split STRING, seq STRING"
 """A split as JSON, and its place among those of its micro-batch."""
 
 
-class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # a base without types
     """Plans the splits of a source for Spark.
 
     Args:
@@ -103,7 +103,7 @@ def split_frame(
 
     planning, roots = source.for_planning(), held()
 
-    class Splits(DataSource):  # type: ignore[misc]
+    class Splits(DataSource):  # type: ignore[misc] # a base without types
         @classmethod
         def name(cls) -> str:
             return name

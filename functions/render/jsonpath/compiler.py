@@ -63,8 +63,7 @@ class _PathReader:
                 self._step()
         steps = self.steps
         if isinstance(steps[-1], FunctionStep) and isinstance(steps[1], AnyDepth):
-            call = next(i for i, s in enumerate(steps) if isinstance(s, FunctionStep))
-            name = steps[call].name  # type: ignore[attr-defined]
+            call, name = next((i, s.name) for i, s in enumerate(steps) if isinstance(s, FunctionStep))
             return Path([Root(), FunctionStep(name, (Path(steps[:call], True),)), *steps[call + 1 :]], True)
         return Path(steps, of_root)
 

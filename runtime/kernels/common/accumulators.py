@@ -235,7 +235,7 @@ class Total(Fold):
     def _decimal(self, old: pl.Series, changes: Changes) -> pl.Series:
         scale = self._dtype.scale if isinstance(self._dtype, pl.Decimal) else 0
         step = changes.column.cast(self._dtype)
-        limit = float(step.cast(pl.Float64).abs().sum()) + float(old.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type]
+        limit = float(step.cast(pl.Float64).abs().sum()) + float(old.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type] # a number
         if limit * 10.0**scale > 0.99 * _DECIMAL_LIMIT:
             return self._decimal_by_row(old, step, changes, scale)
         if changes.signs is not None:

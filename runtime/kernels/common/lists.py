@@ -28,7 +28,7 @@ def pack_lists(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: 
     if (owners[1:] < owners[:-1]).any():
         frame = frame[stable_order(owners)]
     # A list, which the types of a schema do not say.
-    inner: pl.DataType = dtype.inner  # type: ignore[attr-defined]
+    inner: pl.DataType = dtype.inner  # type: ignore[attr-defined] # see above
     values = portable(frame.to_struct().cast(inner)).rechunk().to_arrow()
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     empty = lengths == 0

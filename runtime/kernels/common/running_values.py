@@ -168,7 +168,7 @@ class RunningSum(RunningValue):
         steps = frame_rows.column.cast(self._dtype)[walk.rows]
         signs = np.where(frame_rows.live, walk.signs, 0)
         if isinstance(self._dtype, pl.Decimal):
-            size = float(steps.cast(pl.Float64).abs().sum()) + float(start.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type]
+            size = float(steps.cast(pl.Float64).abs().sum()) + float(start.cast(pl.Float64).abs().max() or 0)  # type: ignore[arg-type] # a number
             if start.null_count() or size * 10.0**self._dtype.scale > _DECIMAL_ROOM:
                 return self._slow.run(before, frame_rows)
             level = self._decimals(walk, steps, signs, start)
