@@ -20,25 +20,21 @@ from stateplan.runtime.kernels.common.functions import ACCUMULATORS
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from tests.runtime.kernels.aggregate_calls import plain
 from tests.runtime.kernels.aggregate_reference import Slow
-from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_BEFORE, Change, Row, retracts, upsert_fold
+from tests.runtime.kernels.reference import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Change,
+    Row,
+    retracts,
+    upsert_fold,
+)
 from tests.runtime.kernels.support import CUTS, changes_of, fewer, frame, inserting, retracting, split
 from tests.runtime.memory_state import MemoryState
 
 REWRITTEN = {*VARIANCES, "GROUPING", "GROUPING_ID", "GROUP_ID", "JSON_ARRAYAGG", "JSON_OBJECTAGG"}
 """Functions that the planner replaces by other calls."""
-
-
-def test_every_aggregate_function_can_run() -> None:
-    missing = {f.name for f in aggregates() if f.supported} - set(ACCUMULATORS) - REWRITTEN
-    assert not missing, f"add {missing} to ACCUMULATORS in runtime/kernels/common/functions.py, or rewrite its calls"
-
-
-def test_accumulators_of_mergeable_functions_can_be_merged() -> None:
-    """Both of them: for input without and with retractions."""
-    for name in sorted(name for name in ACCUMULATORS if is_mergeable(name)):
-        for make in ACCUMULATORS[name]:
-            kind = make.func if isinstance(make, partial) else make
-            assert kind is TrackedExtreme or getattr(kind, "merges", False), name
 
 
 DOUBLES = LogicalType("ARRAY", children=(DOUBLE,))
@@ -148,6 +144,33 @@ def check(changes: list[Change], chosen: list[int], grouping: tuple[int, ...], r
         else:
             assert key not in shown
             shown[key] = row
+
+
+def test_texts_of_a_group_are_joined() -> None:
+    """FIRST_VALUE and LISTAGG of the second field."""
+    state = MemoryState(made([0, 4], (0,), True))
+    a, b = ((1, text, 0, "-", True, 0.1, *REST) for text in "ab")
+    assert changes_of(state.step([frame(ROW, [(INSERT, a), (INSERT, b)], True)], 0, [10])) == [
+        (INSERT, (1, "a", "a,b"))
+    ]
+    assert changes_of(state.step([frame(ROW, [(DELETE, a)])], 5, [10])) == [
+        (UPDATE_BEFORE, (1, "a", "a,b")),
+        (UPDATE_AFTER, (1, "b", "b")),
+    ]
+    assert changes_of(state.step([frame(ROW, [(INSERT, a)], True)], 15, [10])) == [(INSERT, (1, "a", "a"))]
+
+
+def test_every_aggregate_function_can_run() -> None:
+    missing = {f.name for f in aggregates() if f.supported} - set(ACCUMULATORS) - REWRITTEN
+    assert not missing, f"add {missing} to ACCUMULATORS in runtime/kernels/common/functions.py, or rewrite its calls"
+
+
+def test_accumulators_of_mergeable_functions_can_be_merged() -> None:
+    """Both of them: for input without and with retractions."""
+    for name in sorted(name for name in ACCUMULATORS if is_mergeable(name)):
+        for make in ACCUMULATORS[name]:
+            kind = make.func if isinstance(make, partial) else make
+            assert kind is TrackedExtreme or getattr(kind, "merges", False), name
 
 
 @given(st.data(), CHOSEN, GROUPING, CUTS)

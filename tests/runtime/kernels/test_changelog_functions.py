@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import DataError
 from stateplan.runtime.kernels.changelog_functions import FromChangelogTransform, ToChangelogTransform
-from tests.runtime.kernels.reference import Row
+from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Row
 from tests.runtime.kernels.support import anything, changes_of, frame, row_of
 
 ROW = row_of("lsi")
@@ -18,6 +18,18 @@ ROWS: st.SearchStrategy[Row] = st.tuples(
 )
 NAMES = {kind: kind.name for kind in RowKind}
 CODES = {name: kind for kind, name in NAMES.items()}
+
+
+def test_kinds_become_a_column_and_a_column_becomes_kinds() -> None:
+    changes = [(INSERT, (1, "a", 0)), (UPDATE_BEFORE, (1, "a", 0)), (UPDATE_AFTER, (1, "a", 1)), (DELETE, (1, "a", 1))]
+    rows = ToChangelogTransform(3, NAMES)(frame(ROW, changes), 0)
+    assert rows.rows() == [
+        ("INSERT", 1, "a", 0),
+        ("UPDATE_BEFORE", 1, "a", 0),
+        ("UPDATE_AFTER", 1, "a", 1),
+        ("DELETE", 1, "a", 1),
+    ]
+    assert changes_of(FromChangelogTransform(0, 4, CODES)(rows, 0)) == changes
 
 
 @given(anything(ROWS, 30))

@@ -17,6 +17,7 @@ from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef,
 from stateplan.functions.user import UserFunction
 from stateplan.planner.catalog.udf import DataTypes, TableFunction, udtf
 from stateplan.runtime.transforms.table_functions import CorrelateTransform, over_input
+from tests.runtime.kernels.reference import INSERT, Change
 from tests.runtime.kernels.support import changes_of, frame
 
 ROW = row_type([("a", BIGINT), ("b", BIGINT)])
@@ -34,6 +35,14 @@ REPEATED = udtf(Repeated(), ["BIGINT", "BIGINT"], ["BIGINT", "BIGINT"])
 
 def call(function: UserFunction, *operands: Any) -> Call:
     return Call(function.result.not_null(), operands, system_name="f", function=function.renamed("f"))
+
+
+@pytest.mark.parametrize(("join_type", "of_none"), [("INNER", []), ("LEFT", [(INSERT, (0, 8, None, None))])])
+def test_a_row_appears_once_per_row_of_the_function(join_type: str, of_none: list[Change]) -> None:
+    """The function returns the second field as often as the first one says, with a number."""
+    correlate = CorrelateTransform(ROW, call(REPEATED, InputRef(BIGINT, 0), InputRef(BIGINT, 1)), join_type)
+    out = changes_of(correlate(frame(ROW, [(INSERT, (2, 7)), (INSERT, (0, 8))]), 0))
+    assert out == [(INSERT, (2, 7, 0, 7)), (INSERT, (2, 7, 1, 7)), *of_none]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), ROWS), max_size=12), st.sampled_from(["INNER", "LEFT"]), st.booleans())

@@ -67,6 +67,12 @@ def check(frame: pl.DataFrame) -> None:
         assert rows.index(row) == ids.first[number]
 
 
+def test_equal_keys_have_the_number_of_the_first() -> None:
+    ids = key_ids(pl.DataFrame({"c0": ["b", "a", "b", None]}), ["c0"])
+    assert ids.count == 3
+    assert ids.first[ids.codes].tolist() == [0, 1, 0, 3], "the first row with the key of each row"
+
+
 @given(frames())
 def test_equal_keys_have_one_number_and_their_first_row(frame: pl.DataFrame) -> None:
     check(frame)

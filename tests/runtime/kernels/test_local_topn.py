@@ -23,6 +23,18 @@ FIELDS = st.tuples(st.sampled_from([1, 2]), st.booleans(), st.booleans())
 ORDERS = st.lists(FIELDS, max_size=2, unique_by=lambda field: field[0])
 
 
+def test_rows_behind_the_second_of_their_key_are_left_out() -> None:
+    """The two rows with the smallest third field, of each first field."""
+    order = SortSpec(fields=(SortField(index=2, is_ascending=True, null_is_last=True),))
+    kernel = rank_kernel(ROW, (0,), order, ConstantRange(start=1, end=2), AppendFastStrategy(), False, True)
+    rows = [(1, "a", 5), (1, "b", 3), (2, "a", 9), (1, "c", 4)]
+    less = LocalTopN(kernel, 2, share=1)(frame(ROW, [(INSERT, row) for row in rows]), 0)
+    assert sorted(less.rows()) == [(1, "b", 3), (1, "c", 4), (2, "a", 9)]
+    state = MemoryState(kernel)
+    assert sorted(changes_of(state.step([less], 0, [10]))) == [(INSERT, row) for row in sorted(less.rows())]
+    assert changes_of(state.step([frame(ROW, [(INSERT, (1, "d", 7))])], 5, [10])) == []
+
+
 @given(
     st.lists(st.lists(ROWS, max_size=15), max_size=6),
     ORDERS,

@@ -204,6 +204,29 @@ def following(automaton: Automaton) -> Callable[[Taken], int]:
     return of
 
 
+def run(kernel: MatchKernel, batches: Sequence[Sequence[Row]], marks: Sequence[int]) -> tuple[MemoryState, list[Any]]:
+    state, before, out = MemoryState(kernel), NO_WATERMARK, []
+    for now, (batch, mark) in enumerate(zip(batches, marks, strict=True)):
+        out.append(state.step([framed(batch)], now, [0], Watermark(before, mark)).rows())
+        before = mark
+    return state, out
+
+
+def rows_at(*given_rows: tuple[int, int | None], key: int = 1) -> list[Row]:
+    return [{"k": key, "id": t, "p": p, "t": t} for t, p in given_rows]
+
+
+def test_a_dip_of_the_price_is_a_match() -> None:
+    """The price falls below 5 and then rises above it. The row at 4 ends the match, and its watermark reports it."""
+    kernel = kernel_of("AFTER MATCH SKIP PAST LAST ROW PATTERN (A B+ C) DEFINE B AS B.p < A.p, C AS C.p > A.p")
+    state = MemoryState(kernel)
+    assert state.step([framed(rows_at((1, 5), (3, 2), (2, 3)))], 0, [0], Watermark(NO_WATERMARK, 3)).height == 0
+    assert any(state.tables), "the match may go on"
+    found = state.step([framed(rows_at((4, 7)))], 1, [0], Watermark(3, 4)).rows()
+    assert found == [(1, 1, 1, 2, 3, 4, 4, EPOCH + timedelta(milliseconds=4))]
+    assert not any(state.tables), "the next match begins behind this one"
+
+
 @fewer(2)
 @given(PATTERNS, SKIPS, st.sampled_from([0, 0, 4, 7]), ROWS, CUTS, st.lists(st.integers(0, 8), min_size=6, max_size=6))
 def test_event_time(pattern, skip, within, given_rows, cuts, marks) -> None:
@@ -278,18 +301,6 @@ def test_aggregates_of_a_match(values, last) -> None:
 
 
 # ---- single cases ------------------------------------------------------------------------------------------------
-
-
-def run(kernel: MatchKernel, batches: Sequence[Sequence[Row]], marks: Sequence[int]) -> tuple[MemoryState, list[Any]]:
-    state, before, out = MemoryState(kernel), NO_WATERMARK, []
-    for now, (batch, mark) in enumerate(zip(batches, marks, strict=True)):
-        out.append(state.step([framed(batch)], now, [0], Watermark(before, mark)).rows())
-        before = mark
-    return state, out
-
-
-def rows_at(*given_rows: tuple[int, int | None], key: int = 1) -> list[Row]:
-    return [{"k": key, "id": t, "p": p, "t": t} for t, p in given_rows]
 
 
 def test_a_match_that_waits_is_told_when_within_is_over() -> None:

@@ -24,6 +24,7 @@ from tests.runtime.kernels.aggregate_calls import CALLS, PARTS, ROW, ROWS, Refer
 from tests.runtime.kernels.reference import (
     DELETE,
     INSERT,
+    UPDATE_AFTER,
     UPDATE_BEFORE,
     Change,
     upsert_fold,
@@ -104,6 +105,22 @@ def check(
 
 CHOSEN = st.lists(st.sampled_from(range(len(CALLS))), min_size=1, max_size=5, unique=True)
 GROUPING = st.sampled_from([(0,), (0, 1), ()])
+
+
+def test_counts_and_sums_of_parts_add_up() -> None:
+    """COUNT(*) and SUM of the third field. A micro-batch has two parts, and each of them one row per group."""
+    made = Two([0, 2], (0,), False)
+
+    def rows(*pairs: tuple[int, int]) -> list[Change]:
+        return [(INSERT, (g, "a", n, True, 0.5, "-", n % 2, 0.5)) for g, n in pairs]
+
+    part = made.local(frame(ROW, rows((1, 3), (1, 4))), 0)  # type: ignore[operator]
+    assert part.height == 1
+    assert made.step([rows((1, 3), (1, 4)), rows((1, 5), (2, 1))], 0, False) == [
+        (INSERT, (1, 3, 12)),
+        (INSERT, (2, 1, 1)),
+    ]
+    assert made.step([rows((1, 8))], 1, False) == [(UPDATE_BEFORE, (1, 3, 12)), (UPDATE_AFTER, (1, 4, 20))]
 
 
 @given(st.data(), CHOSEN, GROUPING, st.booleans(), CUTS, PARTS)

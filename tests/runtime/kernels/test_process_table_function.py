@@ -227,6 +227,27 @@ def by_key(rows: Sequence[Told]) -> dict[Any, list[Told]]:
     return out
 
 
+class Totals(ProcessTableFunction):
+    def eval(self, ctx: Any, total: StateRow, input: Row) -> Iterator[Any]:  # noqa: A002
+        total.n = (total.n or 0) + input.op
+        yield total.n
+
+
+TOTALS: UserFunction = udptf(Totals(), {"input": SET}, "ROW<n BIGINT>", {"total": StateHint("ROW<n BIGINT>")})
+
+
+def test_a_function_has_a_state_per_partition() -> None:
+    """The function adds the second field to a total of its partition, the first field. The TTL is 10 ms."""
+    state = MemoryState(ProcessTableKernel(call_of(TOTALS, time=None)))
+
+    def step(now: int, *rows: Told) -> dict[Any, list[Told]]:
+        return by_key(rows_of(state.step([frame_of(rows)], now, [10])))
+
+    assert step(0, (1, 3, 0, 0), (2, 10, 0, 0), (1, 4, 0, 0)) == {1: [(1, 3), (1, 7)], 2: [(2, 10)]}
+    assert step(9, (1, 5, 0, 0)) == {1: [(1, 12)]}
+    assert step(12, (2, 1, 0, 0), (1, 1, 0, 0)) == {2: [(2, 1)], 1: [(1, 13)]}, "the total of 2 expired at 10"
+
+
 @pytest.mark.parametrize("ordered", [False, True])
 @settings(deadline=None)
 @given(ROWS, CUTS, CLOCK, WATERMARKS, st.sampled_from([(0, 0, 0), (10, 0, 25)]))
@@ -270,15 +291,6 @@ def test_runs_hold_what_dictionaries_hold(
         runs = theirs.step(kernel, [frame_of(batch)], i, ttl_configs([0, 5, 0]), mark)
         assert by_key(rows_of(runs)) == by_key(rows_of(mine))
         before = after
-
-
-class Totals(ProcessTableFunction):
-    def eval(self, ctx: Any, total: StateRow, input: Row) -> Iterator[Any]:  # noqa: A002
-        total.n = (total.n or 0) + input.op
-        yield total.n
-
-
-TOTALS: UserFunction = udptf(Totals(), {"input": SET}, "ROW<n BIGINT>", {"total": StateHint("ROW<n BIGINT>")})
 
 
 @settings(deadline=None)

@@ -57,6 +57,20 @@ def in_arrival_order(found: list[Row], grouping: tuple[int, ...]) -> dict[Row, l
     return out
 
 
+def numbers(found: list[Row]) -> list[tuple[int, int, int]]:
+    """Start and end of the session, and time, of each row."""
+    return [tuple(int((at - EPOCH) / timedelta(milliseconds=1)) for at in (*r[-4:-2], r[TIME])) for r in found]
+
+
+def test_rows_less_than_the_gap_apart_are_one_session() -> None:
+    """The gap is 3 ms. Rows at 0 and 2 are the session from 0 to 5, which the watermark 4 closes."""
+    mine = Operator((0,))
+    assert mine.step(rows(0, 2), 0, Watermark(NO_WATERMARK, 3)) == []
+    assert numbers(mine.step(rows(8), 1, Watermark(3, 4))) == [(0, 5, 0), (0, 5, 2)]
+    assert numbers(mine.step([], 2, Watermark(4, 10))) == [(8, 11, 8)]
+    assert not any(mine.state.tables)
+
+
 @fewer(0.5)
 @given(st.data(), GROUPING, CUTS, WATERMARKS, st.sampled_from([inserting, retracting, anything]))
 def test_rows_come_and_some_are_late(data, grouping, cuts, marks, drawn) -> None:
@@ -113,11 +127,6 @@ def test_processing_time(changes, grouping, cuts, steps) -> None:
         assert sorted(((*r[:TIME], *r[TIME + 1 : -2]) for r in got), key=repr) == sorted(expected, key=repr)
         assert all(r[-2] is None for r in got), "who reads the time asks the clock"
     assert not any(mine.state.tables), "nothing is left when all sessions are closed"
-
-
-def numbers(found: list[Row]) -> list[tuple[int, int, int]]:
-    """Start and end of the session, and time, of each row."""
-    return [tuple(int((at - EPOCH) / timedelta(milliseconds=1)) for at in (*r[-4:-2], r[TIME])) for r in found]
 
 
 def test_a_row_waits_as_long_as_its_session_grows() -> None:

@@ -14,10 +14,27 @@ from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
 from stateplan.runtime.kernels.join import JoinKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
-from tests.runtime.kernels.reference import INSERT
+from tests.runtime.kernels.reference import INSERT, Change, Row
 from tests.runtime.kernels.state_kernels import KERNELS, ROW, ROWS
 from tests.runtime.kernels.support import changes_of, frame, inserting, retracting
 from tests.runtime.memory_state import MemoryState, ttls
+
+
+def test_both_states_keep_the_first_row_until_its_ttl_ends(tmp_path: Path) -> None:
+    """The first row of each key, the first two fields; the TTL is 7 ms."""
+    kernel, _ = KERNELS["first"]
+    memory, store = MemoryState(kernel), MemoryRunStore()
+
+    def step(now: int, *rows: Row) -> list[Change]:
+        batch = [frame(ROW, [(INSERT, row) for row in rows])]
+        runs = KeyedState(store, RunCache(tmp_path), kernel.tables, "test")
+        mine, theirs = memory.step(batch, now, [7]), runs.step(kernel, batch, now, ttls([7]))
+        assert changes_of(mine) == changes_of(theirs)
+        return changes_of(mine)
+
+    assert step(1, (1, "a", 0), (1, "a", 1)) == [(INSERT, (1, "a", 0))]
+    assert step(5, (1, "a", 2), (1, "b", 3)) == [(INSERT, (1, "b", 3))]
+    assert step(8, (1, "a", 4), (1, "b", 5)) == [(INSERT, (1, "a", 4))], "the first row of a expired at 8"
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -147,6 +147,19 @@ class Reference:
         return [(UPDATE_BEFORE, old), (UPDATE_AFTER, new)]
 
 
+def test_a_list_of_rows_grows_shrinks_and_expires() -> None:
+    """The function lists the rows of a key. The TTL is 10 ms."""
+    state = MemoryState(GroupAggregateKernel(ROW, (0,), (user(LISTED, 1, 2),), (True,), True, True))
+    one, two = (1, 10, "a", True), (1, 20, "b", True)
+    both, last = (1, "[(10, 'a'), (20, 'b')]"), (1, "[(20, 'b')]")
+    assert changes_of(state.step([frame(ROW, [(INSERT, one), (INSERT, two)], True)], 0, [10])) == [(INSERT, both)]
+    assert changes_of(state.step([frame(ROW, [(DELETE, one)])], 5, [10])) == [
+        (UPDATE_BEFORE, both),
+        (UPDATE_AFTER, last),
+    ]
+    assert changes_of(state.step([frame(ROW, [(INSERT, one)], True)], 15, [10])) == [(INSERT, (1, "[(10, 'a')]"))]
+
+
 def kernel(retract: bool) -> MemoryState:
     return MemoryState(GroupAggregateKernel(ROW, (0,), CALLS, (retract,) * len(CALLS), True, retract))
 

@@ -16,7 +16,15 @@ from stateplan.common.types import BIGINT
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
 from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from tests.runtime.kernels.reference import INSERT, Change, Row, retracts, upsert_fold
+from tests.runtime.kernels.reference import (
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Change,
+    Row,
+    retracts,
+    upsert_fold,
+)
 from tests.runtime.kernels.support import CUTS, call, changes_of, frame, inserting, retracting, row_of, split
 from tests.runtime.kernels.user_functions import SUM, user
 from tests.runtime.memory_state import MemoryState
@@ -114,6 +122,16 @@ def rows_of(changes: list[Change]) -> dict[Row, Row]:
         once = Counter({value: 1 for value, n in values.items() if n > 0})
         out[(key,)] = (key, shown(both), count, total, shown(once))
     return out
+
+
+def test_totals_of_parts_are_merged() -> None:
+    made = Two(False, (user(TOTAL, 1),))
+
+    def rows(*pairs: tuple[int, int]) -> list[Change]:
+        return [(INSERT, (key, number, "a", True)) for key, number in pairs]
+
+    assert made.step([rows((1, 2), (1, 3)), rows((1, 4), (2, 5))], 0, False) == [(INSERT, (1, 9)), (INSERT, (2, 5))]
+    assert made.step([rows((1, 1))], 1, False) == [(UPDATE_BEFORE, (1, 9)), (UPDATE_AFTER, (1, 10))]
 
 
 @given(st.one_of(inserting(ROWS, 12), retracting(ROWS, 12)), CUTS, PARTS)

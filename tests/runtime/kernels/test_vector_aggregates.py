@@ -16,7 +16,16 @@ from stateplan.common.errors import SqlError
 from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf, udtaf
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
-from tests.runtime.kernels.reference import DELETE, INSERT, Change, Row, fold, retracts
+from tests.runtime.kernels.reference import (
+    DELETE,
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Change,
+    Row,
+    fold,
+    retracts,
+)
 from tests.runtime.kernels.support import CUTS, changes_of, frame, inserting, retracting, row_of, split
 from tests.runtime.kernels.user_functions import Best, user
 from tests.runtime.memory_state import MemoryState
@@ -65,23 +74,6 @@ class BestOfColumns(Best):
         return pd.DataFrame(columns) if self.flavour == "pandas" else pa.table(columns)  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("flavour", FLAVOURS)
-@given(changes=st.one_of(inserting(ROWS, 12), retracting(ROWS, 12)), cuts=CUTS)
-def test_table_aggregates_give_what_they_give_row_by_row(
-    flavour: Flavour, changes: list[Change], cuts: list[int]
-) -> None:
-    retract = any(retracts(k) for k, _ in changes)
-    functions = [udtaf(Best(), result_type="ROW<v BIGINT, s STRING>")]
-    functions.append(udtaf(BestOfColumns(flavour), result_type="ROW<v BIGINT, s STRING>", func_type=flavour))
-    states = [
-        MemoryState(GroupTableAggregateKernel(ROW, (0,), (user(f, 1, 2),), (retract,), True, retract))
-        for f in functions
-    ]
-    for batch in split(changes, cuts):
-        one, other = (fold(changes_of(s.step([frame(ROW, batch, retract)], 1, [0]))) for s in states)
-        assert one == other
-
-
 class Sum(AggregateFunction):
     """The sum and the number of values."""
 
@@ -100,6 +92,38 @@ class Sum(AggregateFunction):
         import numpy as np
 
         return np.int64(accumulator[0] * 100 + accumulator[1])
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+def test_a_function_of_columns_adds_and_takes_back_rows(flavour: Flavour) -> None:
+    """The result is a hundred times the sum, plus the number of rows: 3 and 5 are 802, and 5 alone is 501."""
+    function: UserFunction = udaf(Sum(), ["BIGINT"], "BIGINT", func_type=flavour)
+    state = MemoryState(GroupAggregateKernel(ROW, (0,), (user(function, 1),), (True,), True, True))
+    three, five = (1, 3, "a", True), (1, 5, "b", True)
+    arriving = frame(ROW, [(INSERT, three), (INSERT, five)], True)
+    assert changes_of(state.step([arriving], 0, [10])) == [(INSERT, (1, 802))]
+    assert changes_of(state.step([frame(ROW, [(DELETE, three)])], 5, [10])) == [
+        (UPDATE_BEFORE, (1, 802)),
+        (UPDATE_AFTER, (1, 501)),
+    ]
+    assert changes_of(state.step([frame(ROW, [(INSERT, three)], True)], 15, [10])) == [(INSERT, (1, 301))]
+
+
+@pytest.mark.parametrize("flavour", FLAVOURS)
+@given(changes=st.one_of(inserting(ROWS, 12), retracting(ROWS, 12)), cuts=CUTS)
+def test_table_aggregates_give_what_they_give_row_by_row(
+    flavour: Flavour, changes: list[Change], cuts: list[int]
+) -> None:
+    retract = any(retracts(k) for k, _ in changes)
+    functions = [udtaf(Best(), result_type="ROW<v BIGINT, s STRING>")]
+    functions.append(udtaf(BestOfColumns(flavour), result_type="ROW<v BIGINT, s STRING>", func_type=flavour))
+    states = [
+        MemoryState(GroupTableAggregateKernel(ROW, (0,), (user(f, 1, 2),), (retract,), True, retract))
+        for f in functions
+    ]
+    for batch in split(changes, cuts):
+        one, other = (fold(changes_of(s.step([frame(ROW, batch, retract)], 1, [0]))) for s in states)
+        assert one == other
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)

@@ -22,7 +22,17 @@ from stateplan.runtime.kernels.window_emission import WindowEmissionKernel
 from stateplan.runtime.kernels.window_slices import SliceTransform, Slicing
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
-from tests.runtime.kernels.reference import Call, Change, GroupAggregate, Row, fold, retracts
+from tests.runtime.kernels.reference import (
+    INSERT,
+    UPDATE_AFTER,
+    UPDATE_BEFORE,
+    Call,
+    Change,
+    GroupAggregate,
+    Row,
+    fold,
+    retracts,
+)
 from tests.runtime.kernels.support import CUTS, call, changes_of, fewer, frame, inserting, legal, retracting, split
 from tests.runtime.memory_state import MemoryState, ttls
 
@@ -185,6 +195,26 @@ def play(
 
 
 GROUPING = st.sampled_from([(0,), ()])
+
+
+def test_a_window_is_emitted_with_each_row_until_it_ends() -> None:
+    """A window of 10 ms, emitted early without delay: COUNT(*), SUM(v), COUNT(DISTINCT v) and MAX(v) of key a."""
+    slicing = Slicing("TUMBLE", 10, 10)
+    state = MemoryState(kernel(slicing, Emission(0, None, 0), (0,), False))
+    window = (EPOCH, EPOCH + timedelta(milliseconds=10))
+
+    def step(now: int, before: int, after: int, *rows: tuple[int, int]) -> list[Change]:
+        changes = [(INSERT, ("a", v, EPOCH + timedelta(milliseconds=t))) for v, t in rows]
+        arriving = SliceTransform(slicing, 2, 3)(frame(ROW, changes), now)
+        return changes_of(state.step([arriving], now, [0], Watermark(before, after)))
+
+    assert step(0, -1, 2, (5, 1)) == [(INSERT, ("a", 1, 5, 1, 5, *window))]
+    assert step(1, 2, 6, (2, 4)) == [
+        (UPDATE_BEFORE, ("a", 1, 5, 1, 5, *window)),
+        (UPDATE_AFTER, ("a", 2, 7, 2, 5, *window)),
+    ]
+    assert step(2, 6, 9) == [] and not any(state.tables), "the window has ended, and its result is known"
+    assert step(3, 9, 9, (8, 3)) == [], "the row is late"
 
 
 @given(inserting(ROWS, 25), SLICINGS, EMISSIONS, GROUPING, CUTS, CLOCK, STEPS)
