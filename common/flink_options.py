@@ -8,126 +8,11 @@ still runs.
 
 from __future__ import annotations
 
+_STATE_STORE = "state is kept in Spark's state store"
+
 _KEYS: dict[str, str] = {
-    "state is kept in Spark's state store": """
-        dstl.dfs.base-path dstl.dfs.batch.persist-delay dstl.dfs.batch.persist-size-threshold
-        dstl.dfs.compression.enabled dstl.dfs.discard.num-threads dstl.dfs.download.local-cache.idle-timeout-ms
-        dstl.dfs.preemptive-persist-threshold dstl.dfs.upload.buffer-size dstl.dfs.upload.max-attempts
-        dstl.dfs.upload.max-in-flight dstl.dfs.upload.next-attempt-delay dstl.dfs.upload.num-threads
-        dstl.dfs.upload.retry-policy dstl.dfs.upload.timeout state.backend.async state.backend.changelog.enabled
-        state.backend.changelog.max-failures-allowed state.backend.changelog.periodic-materialize.enabled
-        state.backend.changelog.periodic-materialize.interval state.backend.changelog.storage
-        state.backend.forst.block.blocksize state.backend.forst.block.cache-size
-        state.backend.forst.block.metadata-blocksize state.backend.forst.bloom-filter.bits-per-key
-        state.backend.forst.bloom-filter.block-based-mode state.backend.forst.cache.lru.access-before-promote
-        state.backend.forst.cache.lru.promote-limit state.backend.forst.compaction.filter.periodic-compaction-time
-        state.backend.forst.compaction.filter.query-time-after-num-entries
-        state.backend.forst.compaction.level.max-size-level-base
-        state.backend.forst.compaction.level.target-file-size-base
-        state.backend.forst.compaction.level.use-dynamic-size state.backend.forst.compaction.style
-        state.backend.forst.compression.per.level state.backend.forst.executor.inline-coordinator
-        state.backend.forst.executor.inline-write state.backend.forst.executor.read-io-parallelism
-        state.backend.forst.executor.write-io-parallelism state.backend.forst.files.open
-        state.backend.forst.local-dir state.backend.forst.log.dir state.backend.forst.log.file-num
-        state.backend.forst.log.level state.backend.forst.log.max-file-size
-        state.backend.forst.memory.fixed-per-slot state.backend.forst.memory.fixed-per-tm
-        state.backend.forst.memory.high-prio-pool-ratio state.backend.forst.memory.managed
-        state.backend.forst.memory.partitioned-index-filters state.backend.forst.memory.write-buffer-ratio
-        state.backend.forst.metrics.actual-delayed-write-rate state.backend.forst.metrics.background-errors
-        state.backend.forst.metrics.block-cache-capacity state.backend.forst.metrics.block-cache-hit
-        state.backend.forst.metrics.block-cache-miss state.backend.forst.metrics.block-cache-pinned-usage
-        state.backend.forst.metrics.block-cache-usage state.backend.forst.metrics.bloom-filter-full-positive
-        state.backend.forst.metrics.bloom-filter-full-true-positive state.backend.forst.metrics.bloom-filter-useful
-        state.backend.forst.metrics.bytes-read state.backend.forst.metrics.bytes-written
-        state.backend.forst.metrics.column-family-as-variable state.backend.forst.metrics.compaction-pending
-        state.backend.forst.metrics.compaction-read-bytes state.backend.forst.metrics.compaction-write-bytes
-        state.backend.forst.metrics.cur-size-active-mem-table state.backend.forst.metrics.cur-size-all-mem-tables
-        state.backend.forst.metrics.estimate-live-data-size state.backend.forst.metrics.estimate-num-keys
-        state.backend.forst.metrics.estimate-pending-compaction-bytes
-        state.backend.forst.metrics.estimate-table-readers-mem state.backend.forst.metrics.is-write-stopped
-        state.backend.forst.metrics.iter-bytes-read state.backend.forst.metrics.live-sst-files-size
-        state.backend.forst.metrics.mem-table-flush-pending state.backend.forst.metrics.num-deletes-active-mem-table
-        state.backend.forst.metrics.num-deletes-imm-mem-tables
-        state.backend.forst.metrics.num-entries-active-mem-table
-        state.backend.forst.metrics.num-entries-imm-mem-tables state.backend.forst.metrics.num-files-at-level
-        state.backend.forst.metrics.num-immutable-mem-table state.backend.forst.metrics.num-live-versions
-        state.backend.forst.metrics.num-running-compactions state.backend.forst.metrics.num-running-flushes
-        state.backend.forst.metrics.num-snapshots state.backend.forst.metrics.size-all-mem-tables
-        state.backend.forst.metrics.stall-micros state.backend.forst.metrics.total-sst-files-size
-        state.backend.forst.options-factory state.backend.forst.primary-dir
-        state.backend.forst.rescaling.use-delete-files-in-range
-        state.backend.forst.restore-overlap-fraction-threshold state.backend.forst.sync.enforce-local
-        state.backend.forst.thread.num state.backend.forst.timer-service.cache-size
-        state.backend.forst.timer-service.factory state.backend.forst.use-bloom-filter
-        state.backend.forst.use-ingest-db-restore-mode state.backend.forst.write-batch-size
-        state.backend.forst.writebuffer.count state.backend.forst.writebuffer.number-to-merge
-        state.backend.forst.writebuffer.size state.backend.latency-track.history-size
-        state.backend.latency-track.keyed-state-enabled state.backend.latency-track.sample-interval
-        state.backend.latency-track.state-name-as-variable state.backend.rocksdb.block.blocksize
-        state.backend.rocksdb.block.cache-size state.backend.rocksdb.block.metadata-blocksize
-        state.backend.rocksdb.bloom-filter.bits-per-key state.backend.rocksdb.bloom-filter.block-based-mode
-        state.backend.rocksdb.checkpoint.transfer.thread.num
-        state.backend.rocksdb.compaction.filter.periodic-compaction-time
-        state.backend.rocksdb.compaction.filter.query-time-after-num-entries
-        state.backend.rocksdb.compaction.level.max-size-level-base
-        state.backend.rocksdb.compaction.level.target-file-size-base
-        state.backend.rocksdb.compaction.level.use-dynamic-size state.backend.rocksdb.compaction.style
-        state.backend.rocksdb.compression.per.level state.backend.rocksdb.files.open
-        state.backend.rocksdb.incremental-restore-async-compact-after-rescale state.backend.rocksdb.localdir
-        state.backend.rocksdb.log.dir state.backend.rocksdb.log.file-num state.backend.rocksdb.log.level
-        state.backend.rocksdb.log.max-file-size state.backend.rocksdb.manual-compaction.max-auto-compactions
-        state.backend.rocksdb.manual-compaction.max-file-size-to-compact
-        state.backend.rocksdb.manual-compaction.max-files-to-compact
-        state.backend.rocksdb.manual-compaction.max-output-file-size
-        state.backend.rocksdb.manual-compaction.max-parallel-compactions
-        state.backend.rocksdb.manual-compaction.min-files-to-compact
-        state.backend.rocksdb.manual-compaction.min-interval state.backend.rocksdb.memory.fixed-per-slot
-        state.backend.rocksdb.memory.fixed-per-tm state.backend.rocksdb.memory.high-prio-pool-ratio
-        state.backend.rocksdb.memory.managed state.backend.rocksdb.memory.partitioned-index-filters
-        state.backend.rocksdb.memory.write-buffer-ratio state.backend.rocksdb.metrics.actual-delayed-write-rate
-        state.backend.rocksdb.metrics.background-errors state.backend.rocksdb.metrics.block-cache-capacity
-        state.backend.rocksdb.metrics.block-cache-hit state.backend.rocksdb.metrics.block-cache-miss
-        state.backend.rocksdb.metrics.block-cache-pinned-usage state.backend.rocksdb.metrics.block-cache-usage
-        state.backend.rocksdb.metrics.bloom-filter-full-positive
-        state.backend.rocksdb.metrics.bloom-filter-full-true-positive
-        state.backend.rocksdb.metrics.bloom-filter-useful state.backend.rocksdb.metrics.bytes-read
-        state.backend.rocksdb.metrics.bytes-written state.backend.rocksdb.metrics.column-family-as-variable
-        state.backend.rocksdb.metrics.compaction-pending state.backend.rocksdb.metrics.compaction-read-bytes
-        state.backend.rocksdb.metrics.compaction-write-bytes state.backend.rocksdb.metrics.cur-size-active-mem-table
-        state.backend.rocksdb.metrics.cur-size-all-mem-tables state.backend.rocksdb.metrics.estimate-live-data-size
-        state.backend.rocksdb.metrics.estimate-num-keys
-        state.backend.rocksdb.metrics.estimate-pending-compaction-bytes
-        state.backend.rocksdb.metrics.estimate-table-readers-mem state.backend.rocksdb.metrics.is-write-stopped
-        state.backend.rocksdb.metrics.iter-bytes-read state.backend.rocksdb.metrics.live-sst-files-size
-        state.backend.rocksdb.metrics.mem-table-flush-pending
-        state.backend.rocksdb.metrics.num-deletes-active-mem-table
-        state.backend.rocksdb.metrics.num-deletes-imm-mem-tables
-        state.backend.rocksdb.metrics.num-entries-active-mem-table
-        state.backend.rocksdb.metrics.num-entries-imm-mem-tables state.backend.rocksdb.metrics.num-files-at-level
-        state.backend.rocksdb.metrics.num-immutable-mem-table state.backend.rocksdb.metrics.num-live-versions
-        state.backend.rocksdb.metrics.num-running-compactions state.backend.rocksdb.metrics.num-running-flushes
-        state.backend.rocksdb.metrics.num-snapshots state.backend.rocksdb.metrics.size-all-mem-tables
-        state.backend.rocksdb.metrics.stall-micros state.backend.rocksdb.metrics.total-sst-files-size
-        state.backend.rocksdb.options-factory state.backend.rocksdb.predefined-options
-        state.backend.rocksdb.rescaling.use-delete-files-in-range
-        state.backend.rocksdb.restore-overlap-fraction-threshold state.backend.rocksdb.thread.num
-        state.backend.rocksdb.timer-service.cache-size state.backend.rocksdb.timer-service.factory
-        state.backend.rocksdb.use-bloom-filter state.backend.rocksdb.use-ingest-db-restore-mode
-        state.backend.rocksdb.write-batch-size state.backend.rocksdb.writebuffer.count
-        state.backend.rocksdb.writebuffer.number-to-merge state.backend.rocksdb.writebuffer.size
-        state.changelog.dstl.dfs.base-path state.changelog.dstl.dfs.batch.persist-delay
-        state.changelog.dstl.dfs.batch.persist-size-threshold state.changelog.dstl.dfs.compression.enabled
-        state.changelog.dstl.dfs.discard.num-threads state.changelog.dstl.dfs.download.local-cache.idle-timeout-ms
-        state.changelog.dstl.dfs.preemptive-persist-threshold state.changelog.dstl.dfs.upload.buffer-size
-        state.changelog.dstl.dfs.upload.max-attempts state.changelog.dstl.dfs.upload.max-in-flight
-        state.changelog.dstl.dfs.upload.next-attempt-delay state.changelog.dstl.dfs.upload.num-threads
-        state.changelog.dstl.dfs.upload.retry-policy state.changelog.dstl.dfs.upload.timeout state.changelog.enabled
-        state.changelog.max-failures-allowed state.changelog.periodic-materialize.enabled
-        state.changelog.periodic-materialize.interval state.changelog.storage state.latency-track.history-size
-        state.latency-track.keyed-state-enabled state.latency-track.sample-interval
-        state.latency-track.state-name-as-variable state.size-track.history-size
-        state.size-track.keyed-state-enabled state.size-track.sample-interval
-        state.size-track.state-name-as-variable
+    _STATE_STORE: """
+        state.backend.async
     """,
     "a job runs in the process that starts it": """
         execution.allow-client-job-configurations execution.job-listeners execution.job-status-changed-listeners
@@ -365,19 +250,31 @@ _NO_CLUSTER = "there is no Flink cluster"
 
 _FAMILIES = """
     akka. application-result-store. blob. classloader. client. cluster. compiler. completed-application-store.
-    containerized. dstl. env. external-resource events. flink. fs. heartbeat. high-availability historyserver. io. jmx.
+    containerized. env. external-resource events. flink. fs. heartbeat. high-availability historyserver. io. jmx.
     job-event. job-result-store. jobmanager. jobstore. kubernetes. materialized-table. metrics.fetcher.
     metrics.internal. metrics.job. metrics.latency. metrics.scope. metrics.system-resource netty. pekko. plugin.
     process. queryable-state. resourcemanager. rest. s3. scheduler-mode security. shuffle-service-factory. slot.
     slotmanager. slow-task-detector. task. taskmanager. traces. user. web. yarn. zookeeper.
 """
 
+_STATE_BACKENDS = """
+    dstl. state.backend.changelog. state.backend.forst.block. state.backend.forst.bloom-filter.
+    state.backend.forst.cache.lru. state.backend.forst.compaction. state.backend.forst.compression.
+    state.backend.forst.executor. state.backend.forst.files. state.backend.forst.local-dir state.backend.forst.log.
+    state.backend.forst.memory. state.backend.forst.metrics. state.backend.forst.options-factory
+    state.backend.forst.primary-dir state.backend.forst.rescaling.
+    state.backend.forst.restore-overlap-fraction-threshold state.backend.forst.sync. state.backend.forst.thread.
+    state.backend.forst.timer-service. state.backend.forst.use-bloom-filter
+    state.backend.forst.use-ingest-db-restore-mode state.backend.forst.write-batch-size state.backend.forst.writebuffer.
+    state.backend.latency-track. state.backend.rocksdb. state.changelog. state.latency-track. state.size-track.
+"""
+
 NO_EFFECT_PREFIXES: dict[str, str] = {
     **dict.fromkeys(_FAMILIES.split(), _NO_CLUSTER),
+    **dict.fromkeys(_STATE_BACKENDS.split(), _STATE_STORE),
     "sql-gateway.": "'stateplan gateway' has these as options of its command",
-    "state.backend.rocksdb.": "state is kept in Spark's state store",
     "table.exec.hive.": "there is no connector for Hive",
     "table.exec.iceberg.": "there is no connector for Iceberg",
 }
-"""Families of keys that configure a cluster and its processes, RocksDB, or connectors that there are not: keys of
-users, and of many releases, are among them."""
+"""Families of keys that configure a cluster and its processes, state backends, or connectors that do not exist here.
+They include keys of users and of many releases."""

@@ -201,6 +201,7 @@ def test_no_option_has_a_meaning_and_none() -> None:
         ("pipeline.object-reus", "pipeline.object-reuse"),
         ("restart-strategy.fixed-delay.atempts", "restart-strategy.fixed-delay.attempts"),
         ("table.exec.async-lookup.timeouts", "table.exec.async-lookup.timeout"),
+        ("state.backend.forst.cache.dri", "state.backend.forst.cache.dir"),
         ("table.exec.state.ttll", "table.exec.state.ttl"),
     ],
 )
