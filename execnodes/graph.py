@@ -13,8 +13,8 @@ from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef
 from stateplan.execnodes.model import value_text
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.registry import PlanWarning, node_from_json
-from stateplan.execnodes.validation import escape
+from stateplan.execnodes.registry import node_from_json
+from stateplan.execnodes.validation import PlanWarning, escape
 
 FLINK_VERSION = "2.3"
 """The Flink version whose plans are written here."""

@@ -25,7 +25,6 @@ from stateplan.execnodes.validation import PlanWarning, escape, validate
 if TYPE_CHECKING:
     from stateplan.execnodes.nodes.base import ExecNode
 
-__all__ = ["PlanWarning", "exec_node", "lookup", "node_class", "node_classes", "node_from_json", "split_type"]
 
 _N = TypeVar("_N", bound="ExecNode")
 _NAME = re.compile(r"stream-exec-[a-z]+(-[a-z]+)*")

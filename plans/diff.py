@@ -26,25 +26,11 @@ from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.opaque import OpaqueNode, unknown_keys
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import AggCall
-from stateplan.plans.changes import SAME_VERSIONS, Change, Kind, node_changes
+from stateplan.plans.changes import SAME_VERSIONS, Change, node_changes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lineage import Lineage, lineage
 from stateplan.plans.similarity import match
 from stateplan.plans.storage import exists
-
-__all__ = [
-    "VERDICTS",
-    "Change",
-    "Kind",
-    "Operator",
-    "OperatorDiff",
-    "PlanDiff",
-    "StateMove",
-    "Verdict",
-    "compare",
-    "load_side",
-    "severity",
-]
 
 Verdict = Literal["identical", "ttl-only", "stateless", "rewrite", "reset", "unknown"]
 VERDICTS: tuple[Verdict, ...] = ("identical", "ttl-only", "stateless", "rewrite", "reset", "unknown")

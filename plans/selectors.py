@@ -19,10 +19,8 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.specs import split_identifier
 from stateplan.plans.aliases import aliases
 from stateplan.plans.document import PlanDocument, ttl_text
-from stateplan.plans.selector_text import ALL, Assignment, Name, Selector, parse_assignment, parse_selector
+from stateplan.plans.selector_text import ALL, Name, Selector, parse_selector
 from stateplan.plans.states import StateView, node_states
-
-__all__ = ["Assignment", "Selector", "Selectors", "parse_assignment", "parse_selector", "select_states"]
 
 _PLAIN = re.compile(r"(?=.*[^\W\d])[\w$-]+")
 _LISTED = 20

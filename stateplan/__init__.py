@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stateplan.common.changelog import RowKind
     from stateplan.common.errors import StateplanError
+    from stateplan.common.values.row import Row
+    from stateplan.functions.process import ArgumentTrait
+    from stateplan.functions.user import FunctionContext
     from stateplan.planner.catalog.udf import (
         AggregateFunction,
         AsyncScalarFunction,
         DataTypes,
-        FunctionContext,
-        Row,
         ScalarFunction,
         TableAggregateFunction,
         TableFunction,
@@ -28,13 +29,7 @@ if TYPE_CHECKING:
         udtaf,
         udtf,
     )
-    from stateplan.planner.catalog.udptf import (
-        ArgumentHint,
-        ArgumentTrait,
-        ProcessTableFunction,
-        StateHint,
-        udptf,
-    )
+    from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
     from stateplan.plans.advice import ExplainDetail
     from stateplan.plans.document import PlanDocument
     from stateplan.session.compiled_plan import CompiledPlan, PlanReference, StatementSet
@@ -49,8 +44,6 @@ _HOME = {
             "AggregateFunction",
             "AsyncScalarFunction",
             "DataTypes",
-            "FunctionContext",
-            "Row",
             "ScalarFunction",
             "TableAggregateFunction",
             "TableFunction",
@@ -61,15 +54,16 @@ _HOME = {
         ),
         "planner.catalog.udf",
     ),
-    **dict.fromkeys(
-        ("ArgumentHint", "ArgumentTrait", "ProcessTableFunction", "StateHint", "udptf"), "planner.catalog.udptf"
-    ),
+    **dict.fromkeys(("ArgumentHint", "ProcessTableFunction", "StateHint", "udptf"), "planner.catalog.udptf"),
+    "ArgumentTrait": "functions.process",
     "CompiledPlan": "session.compiled_plan",
     "EnvironmentSettings": "session.habits",
     "ExplainDetail": "plans.advice",
+    "FunctionContext": "functions.user",
     "PlanDocument": "plans.document",
     "PlanReference": "session.compiled_plan",
     "ResultKind": "session.results",
+    "Row": "common.values.row",
     "RowKind": "common.changelog",
     "StatementSet": "session.compiled_plan",
     "StateplanError": "common.errors",

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from stateplan.functions.rex import InputRef, Rex
+from stateplan.functions.rex import InputRef, Rex, input_refs
 from stateplan.planner.algebra.relations import Correlate, Filter, Rel, Values, walk
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.hints import TtlHints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.table_functions import join_condition, outer_join_type, require_free
-from stateplan.planner.expressions.ops import input_refs, outer_field, rewrite
+from stateplan.planner.expressions.ops import outer_field, rewrite
 from stateplan.planner.positions import not_supported, place_of
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from stateplan.common.errors import SqlError
 from stateplan.common.types import INT, LogicalType, row_type
-from stateplan.functions.rex import Call, InputRef
+from stateplan.functions.rex import Call, InputRef, input_refs, shift
 from stateplan.planner.algebra.relations import Filter, Rel, Values, identity, transform_up, unique_names
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.binding.expressions import ExpressionBinder
@@ -22,7 +22,7 @@ from stateplan.planner.binding.scope import Relation, Scope
 from stateplan.planner.binding.table_functions import column_aliases, join_condition, outer_join_type, require_free
 from stateplan.planner.catalog.correlations import Correlations
 from stateplan.planner.catalog.functions import Functions
-from stateplan.planner.expressions.ops import input_refs, outer_of, shift, walk
+from stateplan.planner.expressions.ops import outer_of, walk
 from stateplan.planner.positions import not_supported, place_of
 
 

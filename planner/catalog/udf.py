@@ -19,24 +19,7 @@ from typing import Any, Literal, TypeAlias
 
 from stateplan.common.errors import SqlError, StateplanError
 from stateplan.common.types import MAX_LENGTH, LogicalType, parse_type, row_type
-from stateplan.common.values.row import Row
 from stateplan.functions.user import AsyncLimits, FunctionContext, FunctionKind, UserFunction
-
-__all__ = [
-    "AggregateFunction",
-    "AsyncScalarFunction",
-    "DataTypes",
-    "FunctionContext",
-    "Row",
-    "ScalarFunction",
-    "TableAggregateFunction",
-    "TableFunction",
-    "UserFunction",
-    "udaf",
-    "udf",
-    "udtaf",
-    "udtf",
-]
 
 Type: TypeAlias = "str | LogicalType"
 

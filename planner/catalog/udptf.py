@@ -40,8 +40,6 @@ from stateplan.functions.user import UserFunction
 from stateplan.planner.catalog.udf import PythonFunction, Type, type_of
 from stateplan.plans.document import TtlGiven, given_ttl
 
-__all__ = ["ArgumentHint", "ArgumentTrait", "ProcessTableFunction", "StateHint", "udptf"]
-
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _ROW, _SET = ArgumentTrait.ROW_SEMANTIC_TABLE, ArgumentTrait.SET_SEMANTIC_TABLE
 _STATE_TYPES = ("ROW", "ARRAY", "MAP")

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stateplan.common.types import LogicalType
-from stateplan.functions.rex import Rex
+from stateplan.functions.rex import Rex, input_refs
 from stateplan.planner.expressions.comparison import is_safe
 from stateplan.planner.expressions.ops import (
     FALSE,
     TRUE,
     and_,
     call,
-    input_refs,
     is_always_false,
     is_always_true,
     is_null_literal,

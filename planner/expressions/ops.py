@@ -8,51 +8,13 @@ from typing import TYPE_CHECKING
 
 from stateplan.common.errors import Place
 from stateplan.common.types import BOOLEAN, LogicalType
-from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import DEFAULT, Frame
 
 if TYPE_CHECKING:
     from stateplan.planner.algebra.relations import Rel
 
-__all__ = [
-    "COMPARISONS",
-    "FALSE",
-    "MIRRORED",
-    "NEGATED",
-    "TRUE",
-    "Over",
-    "SubQuery",
-    "and_",
-    "call",
-    "cast",
-    "compare",
-    "conjunctions",
-    "disjunctions",
-    "input_refs",
-    "is_always_false",
-    "is_always_true",
-    "is_deterministic",
-    "is_dynamic",
-    "is_null_literal",
-    "kind",
-    "may_move",
-    "not_",
-    "or_",
-    "outer_field",
-    "outer_of",
-    "refs",
-    "remap",
-    "retyped",
-    "rewrite",
-    "same_type",
-    "shift",
-    "substitute",
-    "test",
-    "unwrap_cast",
-    "walk",
-    "with_operands",
-]
 
 TRUE = Literal(BOOLEAN.not_null(), True)
 FALSE = Literal(BOOLEAN.not_null(), False)

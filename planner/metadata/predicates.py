@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap, shift
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -28,18 +28,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.comparison import is_null_with
 from stateplan.planner.expressions.normal import equal, key, member
-from stateplan.planner.expressions.ops import (
-    compare,
-    conjunctions,
-    input_refs,
-    is_deterministic,
-    is_null_literal,
-    kind,
-    or_,
-    remap,
-    shift,
-    test,
-)
+from stateplan.planner.expressions.ops import compare, conjunctions, is_deterministic, is_null_literal, kind, or_, test
 
 
 def predicates_of(rel: Rel) -> list[Rex]:

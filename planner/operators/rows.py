@@ -17,7 +17,7 @@ from stateplan.execnodes.nodes.python_calc import PythonAsyncCalc, PythonCalc
 from stateplan.execnodes.nodes.union import Union as UnionNode
 from stateplan.execnodes.nodes.values import Values as ValuesNode
 from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner as WatermarkAssignerNode
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs
 from stateplan.planner.algebra.relations import (
     Calc,
     ChangelogNormalize,
@@ -35,7 +35,7 @@ from stateplan.planner.algebra.table_functions import FunctionCorrelate, is_asyn
 from stateplan.planner.algebra.temporal import WatermarkAssigner
 from stateplan.planner.digest.expressions import Notation, call_name, key_names, named, physical_expression, record_text
 from stateplan.planner.digest.literals import calcite_type, charset, plain_literal
-from stateplan.planner.expressions.ops import input_refs, rewrite
+from stateplan.planner.expressions.ops import rewrite
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators.base import Lowering, Operator, delete, deleting, with_deletions
 from stateplan.planner.physical import DeleteKind, Physical, UpdateKind

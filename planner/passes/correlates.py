@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from stateplan.common.errors import SqlError
 from stateplan.common.types import BOOLEAN, INT
 from stateplan.execnodes.specs import JoinType
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, shift
 from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.relations import (
     AggCall,
@@ -40,7 +40,6 @@ from stateplan.planner.expressions.ops import (
     outer_field,
     rewrite,
     same_type,
-    shift,
     test,
     walk,
 )

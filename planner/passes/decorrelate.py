@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from stateplan.common.errors import SqlError
 from stateplan.common.types import BIGINT, LogicalType
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, shift
 from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
@@ -37,13 +37,11 @@ from stateplan.planner.expressions.ops import (
     cast,
     compare,
     conjunctions,
-    input_refs,
     kind,
     outer_of,
     retyped,
     rewrite,
     same_type,
-    shift,
     substitute,
     test,
     unwrap_cast,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 
 from stateplan.execnodes.specs import JoinType
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap, shift
 from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -34,7 +34,6 @@ from stateplan.planner.expressions.ops import (
     call,
     cast,
     conjunctions,
-    input_refs,
     is_always_false,
     is_always_true,
     is_deterministic,
@@ -42,8 +41,6 @@ from stateplan.planner.expressions.ops import (
     kind,
     may_move,
     or_,
-    remap,
-    shift,
     substitute,
     walk,
 )

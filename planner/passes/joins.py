@@ -10,7 +10,7 @@ from itertools import pairwise
 from stateplan.common.errors import SqlError
 from stateplan.common.types import LogicalType
 from stateplan.connectors.registry import connectors, find_connector
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap
 from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.join_keys import common_keys, equi_keys, is_equi_key, null_filters
 from stateplan.planner.algebra.relations import (
@@ -40,9 +40,7 @@ from stateplan.planner.expressions.ops import (
     compare,
     conjunctions,
     has_user_call,
-    input_refs,
     kind,
-    remap,
     retyped,
     rewrite,
     same_type,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from stateplan.connectors.registry import find_connector
-from stateplan.functions.rex import InputRef, Rex
+from stateplan.functions.rex import InputRef, Rex, input_refs, remap
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Calc,
@@ -33,12 +33,10 @@ from stateplan.planner.expressions.ops import (
     Over,
     and_,
     conjunctions,
-    input_refs,
     is_always_true,
     is_deterministic,
     may_move,
     refs,
-    remap,
     substitute,
     walk,
 )

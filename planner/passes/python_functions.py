@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, Rex
+from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, Rex, input_refs, remap, shift
 from stateplan.planner.algebra.relations import (
     Calc,
     Filter,
@@ -17,17 +17,7 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
-from stateplan.planner.expressions.ops import (
-    and_,
-    conjunctions,
-    has_user_call,
-    input_refs,
-    is_deterministic,
-    remap,
-    shift,
-    walk,
-    with_operands,
-)
+from stateplan.planner.expressions.ops import and_, conjunctions, has_user_call, is_deterministic, walk, with_operands
 from stateplan.planner.passes.build import filtered
 from stateplan.planner.positions import not_supported
 

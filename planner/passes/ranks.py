@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from stateplan.common.errors import Place, SqlError
 from stateplan.common.types import BIGINT
 from stateplan.connectors.registry import find_connector
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap
 from stateplan.planner.algebra.relations import (
     Calc,
     Filter,
@@ -35,9 +35,7 @@ from stateplan.planner.expressions.ops import (
     MIRRORED,
     and_,
     conjunctions,
-    input_refs,
     kind,
-    remap,
     unwrap_cast,
     with_operands,
 )

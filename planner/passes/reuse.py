@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 
 from stateplan.connectors.registry import find_connector, metadata_columns
-from stateplan.functions.rex import InputRef
+from stateplan.functions.rex import InputRef, remap
 from stateplan.planner.algebra.relations import (
     Ability,
     Calc,
@@ -22,7 +22,7 @@ from stateplan.planner.algebra.relations import (
     walk,
 )
 from stateplan.planner.digest.expressions import physical_expression
-from stateplan.planner.expressions.ops import refs, remap
+from stateplan.planner.expressions.ops import refs
 from stateplan.planner.metadata.unique_keys import smallest_key, upsert_keys
 from stateplan.planner.passes.projects import merged_calcs
 from stateplan.planner.physical import Physical

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stateplan.common.types import BIGINT, STRING
 from stateplan.connectors.registry import find_connector, metadata_columns, partitions_of
-from stateplan.functions.rex import Call, InputRef, Rex
+from stateplan.functions.rex import Call, InputRef, Rex, remap
 from stateplan.planner.algebra.relations import (
     Calc,
     Filter,
@@ -32,7 +32,6 @@ from stateplan.planner.expressions.ops import (
     not_,
     or_,
     refs,
-    remap,
     substitute,
     walk,
 )

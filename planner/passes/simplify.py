@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stateplan.common.types import LogicalType
 from stateplan.functions.json import is_json
-from stateplan.functions.rex import Call, InputRef, Literal, Rex
+from stateplan.functions.rex import Call, InputRef, Literal, Rex, shift
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -44,7 +44,6 @@ from stateplan.planner.expressions.ops import (
     kind,
     or_,
     rewrite,
-    shift,
     unwrap_cast,
     with_operands,
 )

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from stateplan.common.types import BOOLEAN
 from stateplan.execnodes.specs import JoinType
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap, shift
 from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -39,14 +39,11 @@ from stateplan.planner.expressions.ops import (
     cast,
     compare,
     conjunctions,
-    input_refs,
     kind,
     or_,
     outer_of,
-    remap,
     rewrite,
     same_type,
-    shift,
     test,
     walk,
 )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from stateplan.common.errors import SqlError
 from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
 from stateplan.functions.aggregates import find_aggregate
-from stateplan.functions.rex import InputRef, Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.over_frames import DEFAULT, SO_FAR
@@ -39,7 +39,7 @@ from stateplan.planner.algebra.windows import (
     WindowTable,
 )
 from stateplan.planner.expressions.normal import equal, key, member
-from stateplan.planner.expressions.ops import RANKING, Over, input_refs, kind, remap, rewrite, walk
+from stateplan.planner.expressions.ops import RANKING, Over, kind, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
 from stateplan.planner.passes.projects import is_trivial
 from stateplan.planner.positions import not_supported

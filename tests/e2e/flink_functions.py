@@ -6,7 +6,8 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
-from stateplan.planner.catalog.udf import AggregateFunction, FunctionContext, ScalarFunction, udaf, udf, udtf
+from stateplan.functions.user import FunctionContext
+from stateplan.planner.catalog.udf import AggregateFunction, ScalarFunction, udaf, udf, udtf
 
 
 @udf(input_types=["BIGINT"], result_type="BIGINT NOT NULL")

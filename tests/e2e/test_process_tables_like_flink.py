@@ -14,8 +14,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from stateplan.common.values.row import Row
 from stateplan.connectors.print import format_rows
-from stateplan.planner.catalog.udf import Row
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.translate import translate

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import DataError, RunError
 from stateplan.execnodes.specs import AggCall
-from stateplan.planner.catalog.udf import TableAggregateFunction, UserFunction, udaf, udtaf
+from stateplan.functions.user import UserFunction
+from stateplan.planner.catalog.udf import TableAggregateFunction, udaf, udtaf
 from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 from stateplan.runtime.user_functions import Shipped
 from tests.runtime.kernels.reference import DELETE, INSERT, Cells, Change, Row, fold, retracts

@@ -22,10 +22,10 @@ from stateplan.common.changelog import KIND, RowKind, columns
 from stateplan.common.errors import DataError
 from stateplan.common.ttl import TtlConfig, TtlTimeCharacteristic
 from stateplan.common.types import BIGINT, INT, LogicalType, row_type
+from stateplan.common.values.row import Row
 from stateplan.functions.process import StateRow
 from stateplan.functions.rex import Literal, Rex
 from stateplan.functions.user import UserFunction
-from stateplan.planner.catalog.udf import Row
 from stateplan.planner.catalog.udptf import ArgumentHint, ProcessTableFunction, StateHint, udptf
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.kernels.process_table_function import ProcessTableKernel, TimedProcessTableKernel

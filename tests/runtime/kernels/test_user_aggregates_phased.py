@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import DataError, RunError
 from stateplan.common.types import BIGINT
-from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf
+from stateplan.functions.user import UserFunction
+from stateplan.planner.catalog.udf import AggregateFunction, udaf
 from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from tests.runtime.kernels.reference import (

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.common.errors import SqlError
-from stateplan.planner.catalog.udf import AggregateFunction, UserFunction, udaf, udtaf
+from stateplan.functions.user import UserFunction
+from stateplan.planner.catalog.udf import AggregateFunction, udaf, udtaf
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.group_table_aggregate import GroupTableAggregateKernel
 from tests.runtime.kernels.reference import (

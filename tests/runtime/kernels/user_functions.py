@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from stateplan.common.values.row import Row as FunctionRow
 from stateplan.execnodes.specs import AggCall
-from stateplan.planner.catalog.udf import AggregateFunction, TableAggregateFunction, UserFunction, udaf, udtaf
-from stateplan.planner.catalog.udf import Row as FunctionRow
+from stateplan.functions.user import UserFunction
+from stateplan.planner.catalog.udf import AggregateFunction, TableAggregateFunction, udaf, udtaf
 
 
 class Sum(AggregateFunction):
