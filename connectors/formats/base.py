@@ -129,6 +129,14 @@ class Encoder(Protocol):
         ...
 
 
+class DecoderOfLines(Decoder, MessageDecoder, Protocol):
+    """Reads files and messages."""
+
+
+class EncoderOfLines(Encoder, MessageEncoder, Protocol):
+    """Writes files and messages."""
+
+
 class Format:
     """A format: how the bytes of a file are rows. Subclasses set the attributes and override what differs.
 
@@ -294,6 +302,30 @@ class Format:
 
     def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
         """As :meth:`encoder`, with the options parsed and the columns checked."""
+        raise NotImplementedError(self.name)
+
+
+class LineFormat(Format):
+    """A format of which a message is what a line of a file is: its decoder reads both, and its encoder writes both."""
+
+    has_messages = True
+
+    def message_decoder(
+        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
+    ) -> MessageDecoder:
+        self.check_columns(options, fields)
+        return self.make_decoder(self.values(options), fields, projection, metadata)
+
+    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
+        self.check_columns(options, fields)
+        return self.make_encoder(self.values(options), fields)
+
+    def make_decoder(
+        self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
+    ) -> DecoderOfLines:
+        raise NotImplementedError(self.name)
+
+    def make_encoder(self, values: OptionValues, fields: Fields) -> EncoderOfLines:
         raise NotImplementedError(self.name)
 
 

@@ -15,19 +15,17 @@ from stateplan.common.types import LogicalType, parse_type
 from stateplan.connectors.formats.base import (
     ERRORS_TABLE,
     IGNORE_PARSE_ERRORS,
-    Decoder,
-    Encoder,
+    DecoderOfLines,
+    EncoderOfLines,
     Fields,
-    Format,
+    LineFormat,
     MessageDecoder,
-    MessageEncoder,
     StampedDecoder,
 )
 from stateplan.connectors.formats.json import ENCODE_OPTIONS, TIMESTAMP_FORMAT
 
 if TYPE_CHECKING:
-    from stateplan.connectors.formats.json_decode import Event, RowDecoder
-    from stateplan.connectors.formats.json_encode import LineEncoder
+    from stateplan.connectors.formats.json_decode import Event
 
 _OPTIONS = (IGNORE_PARSE_ERRORS, ERRORS_TABLE, TIMESTAMP_FORMAT, *ENCODE_OPTIONS)
 SOURCE_PROPERTIES = "source.properties"
@@ -65,7 +63,7 @@ class Metadata:
         return inner if self.outside else (*wrapper, *inner)
 
 
-class ChangeFormat(Format):
+class ChangeFormat(LineFormat):
     """A format of changes.
 
     Attributes:
@@ -80,7 +78,6 @@ class ChangeFormat(Format):
     text_keys = True
     by_name = True
     is_lines = True
-    has_messages = True
     event_metadata: ClassVar[tuple[Metadata, ...]] = ()
     added: ClassVar[tuple[str, str]]
     gone: ClassVar[tuple[str, str]]
@@ -92,24 +89,14 @@ class ChangeFormat(Format):
         """How changes of rows with columns of these names are read."""
         raise NotImplementedError(self.name)
 
-    def make_decoder(
-        self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
-    ) -> Decoder:
-        return self._decoder(values, fields, projection, metadata)
-
     def message_decoder(
         self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
     ) -> MessageDecoder:
-        self.check(fields)
-        return self._decoder(self.values(options), fields, projection, [_OF_EVENT + key for key in metadata])
+        return super().message_decoder(options, fields, projection, [_OF_EVENT + key for key in metadata])
 
-    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
-        self.check(fields)
-        return self._encoder(self.values(options), fields)
-
-    def _decoder(
+    def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
-    ) -> RowDecoder:
+    ) -> DecoderOfLines:
         from stateplan.connectors.formats import change_events
         from stateplan.connectors.formats.json_decode import EventValue, RowDecoder
 
@@ -135,10 +122,7 @@ class ChangeFormat(Format):
         event = self.event(values, _names(columns))
         return RowDecoder.of_events(self.name, values, event, columns, len(projection), (), stamp)
 
-    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
-        return self._encoder(values, fields)
-
-    def _encoder(self, values: OptionValues, fields: Fields) -> LineEncoder:
+    def make_encoder(self, values: OptionValues, fields: Fields) -> EncoderOfLines:
         from stateplan.connectors.formats.json_encode import EventEncoder, JsonWriter
 
         return EventEncoder(JsonWriter.make(values, fields), self.added, self.gone)
@@ -350,7 +334,7 @@ class OpJson(ChangeFormat):
 
         return OpField(len(names), values["mode"])
 
-    def _encoder(self, values: OptionValues, fields: Fields) -> LineEncoder:
+    def make_encoder(self, values: OptionValues, fields: Fields) -> EncoderOfLines:
         from stateplan.connectors.formats.json_encode import JsonWriter, OpEncoder
 
         return OpEncoder(JsonWriter.make(values, fields))

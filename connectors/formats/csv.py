@@ -10,23 +10,21 @@ The options are the rows of :class:`CsvFormat`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from stateplan.common.options import Option, OptionType, OptionValues, Role, flag
 from stateplan.connectors.formats.base import (
     ERRORS_TABLE,
     IGNORE_PARSE_ERRORS,
     NO_VALUE_TYPES,
-    Decoder,
-    Encoder,
+    DecoderOfLines,
+    EncoderOfLines,
     Fields,
-    Format,
-    MessageDecoder,
-    MessageEncoder,
+    LineFormat,
 )
 
 
-class CsvFormat(Format):
+class CsvFormat(LineFormat):
     """Comma-separated values."""
 
     name = "csv"
@@ -64,31 +62,16 @@ class CsvFormat(Format):
     )
     extension = "csv"
     unheld = NO_VALUE_TYPES | {"MAP", "MULTISET", "INTERVAL_DAY_TIME", "INTERVAL_YEAR_MONTH"}
-    has_messages = True
     exclusive = (("csv.disable-quote-character", "csv.quote-character"),)
 
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
-    ) -> Decoder:
+    ) -> DecoderOfLines:
         from stateplan.connectors.formats.csv_decode import CsvDecoder
 
         return CsvDecoder.make(values, fields, projection, metadata)
 
-    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+    def make_encoder(self, values: OptionValues, fields: Fields) -> EncoderOfLines:
         from stateplan.connectors.formats.csv_encode import CsvEncoder
 
         return CsvEncoder.make(values, fields)
-
-    def message_decoder(
-        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
-    ) -> MessageDecoder:
-        from stateplan.connectors.formats.csv_decode import CsvDecoder
-
-        self.check(fields)
-        return CsvDecoder.make(self.values(options), fields, projection)
-
-    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
-        from stateplan.connectors.formats.csv_encode import CsvEncoder
-
-        self.check(fields)
-        return CsvEncoder.make(self.values(options), fields)

@@ -23,12 +23,10 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import (
     ERRORS_TABLE,
     IGNORE_PARSE_ERRORS,
-    Decoder,
-    Encoder,
+    DecoderOfLines,
+    EncoderOfLines,
     Fields,
-    Format,
-    MessageDecoder,
-    MessageEncoder,
+    LineFormat,
     StampedDecoder,
 )
 
@@ -61,7 +59,7 @@ ENCODE_OPTIONS = alike(
 )
 
 
-class JsonFormat(Format):
+class JsonFormat(LineFormat):
     """One JSON object per line."""
 
     name = "json"
@@ -84,7 +82,6 @@ class JsonFormat(Format):
     text_keys = True
     by_name = True
     is_lines = True
-    has_messages = True
     exclusive = (("json.fail-on-missing-field", "json.ignore-parse-errors"),)
 
     def leaves_out(self, options: Mapping[str, str]) -> bool:
@@ -92,7 +89,7 @@ class JsonFormat(Format):
 
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
-    ) -> Decoder:
+    ) -> DecoderOfLines:
         from stateplan.connectors.formats.json_decode import RowDecoder
 
         return RowDecoder.of_rows(self.name, values, [fields[i] for i in projection], metadata)
@@ -104,21 +101,7 @@ class JsonFormat(Format):
 
         return RowDecoder.of_rows(self.name, self.values(options), [fields[i] for i in projection], (), stamp)
 
-    def message_decoder(
-        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
-    ) -> MessageDecoder:
-        from stateplan.connectors.formats.json_decode import RowDecoder
-
-        self.check(fields)
-        return RowDecoder.of_rows(self.name, self.values(options), [fields[i] for i in projection], ())
-
-    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
-        from stateplan.connectors.formats.json_encode import JsonEncoder, JsonWriter
-
-        self.check(fields)
-        return JsonEncoder(JsonWriter.make(self.values(options), fields))
-
-    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+    def make_encoder(self, values: OptionValues, fields: Fields) -> EncoderOfLines:
         from stateplan.connectors.formats.json_encode import JsonEncoder, JsonWriter
 
         return JsonEncoder(JsonWriter.make(values, fields))

@@ -11,12 +11,10 @@ from collections.abc import Mapping, Sequence
 from stateplan.common.errors import CatalogError, OptionError, Place
 from stateplan.common.options import Option, OptionType, OptionValues
 from stateplan.connectors.formats.base import (
-    Decoder,
-    Encoder,
+    DecoderOfLines,
+    EncoderOfLines,
     Fields,
-    Format,
-    MessageDecoder,
-    MessageEncoder,
+    LineFormat,
 )
 
 _HELD = frozenset(
@@ -24,7 +22,7 @@ _HELD = frozenset(
 )
 
 
-class RawFormat(Format):
+class RawFormat(LineFormat):
     """The bytes of a message as the only column."""
 
     name = "raw"
@@ -48,7 +46,6 @@ class RawFormat(Format):
         ),
     )
     extension = "raw"
-    has_messages = True
 
     def check_columns(self, options: Mapping[str, str], fields: Fields, place: Place | None = None) -> None:
         if len(fields) != 1:
@@ -63,28 +60,14 @@ class RawFormat(Format):
         except LookupError as error:
             raise OptionError("OPT180", text=charset, place=place) from error
 
-    def message_decoder(
-        self, options: Mapping[str, str], fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
-    ) -> MessageDecoder:
-        from stateplan.connectors.formats.raw_io import RawDecoder
-
-        self.check_columns(options, fields)
-        return RawDecoder.make(self.values(options), fields, projection)
-
-    def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
-        from stateplan.connectors.formats.raw_io import RawEncoder
-
-        self.check_columns(options, fields)
-        return RawEncoder.make(self.values(options), fields)
-
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
-    ) -> Decoder:
+    ) -> DecoderOfLines:
         from stateplan.connectors.formats.raw_io import RawDecoder
 
         return RawDecoder.make(values, fields, projection, metadata)
 
-    def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
+    def make_encoder(self, values: OptionValues, fields: Fields) -> EncoderOfLines:
         from stateplan.connectors.formats.raw_io import RawEncoder
 
         return RawEncoder.make(values, fields)
