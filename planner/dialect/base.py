@@ -137,6 +137,12 @@ class ParserBase(parser.Parser):
             return True
         return False
 
+    def _take(self) -> Token:
+        """Takes the next token."""
+        token = self._curr
+        self._advance()
+        return token
+
     def _accept_any(self, words: Iterable[str]) -> str | None:
         """Takes one of these words, and returns it in capitals."""
         for word in words:
@@ -277,8 +283,7 @@ class ParserBase(parser.Parser):
         """A name: backquoted, or a word that is not reserved."""
         if not self._name_ahead():
             raise self._unexpected(expected, words=words)
-        token = self._curr
-        self._advance()
+        token = self._take()
         quoted = token.token_type == TokenType.IDENTIFIER
         text = token.text if quoted else self.sql[token.start : token.end + 1]
         node = exp.Identifier(this=text, quoted=quoted)

@@ -288,13 +288,11 @@ class ExpressionParser(CallParser):
         return self._mark(literal, token)
 
     def _national_literal(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         return self._mark(exp.Literal(this=token.text, is_string=True), token)
 
     def _unicode_literal(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         escape = self._string("an escape character").name if self._accept("UESCAPE") else "\\"
         text, i = "", 0
         raw = token.text
@@ -316,15 +314,13 @@ class ExpressionParser(CallParser):
         return self._mark(exp.Literal(this=text, is_string=True), token)
 
     def _binary_literal(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         if len(token.text) % 2:
             raise SqlError("SQL006", text=token.text, kind="a sequence of bytes", place=place_of_token(token, self.sql))
         return self._mark(exp.HexString(this=token.text), token)
 
     def _constant(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         node: exp.Expr = {
             "TRUE": exp.Boolean(this=True),
             "FALSE": exp.Boolean(this=False),
@@ -349,8 +345,7 @@ class ExpressionParser(CallParser):
         return self._mark(nodes.TypedLiteral(this=text, kind=kind), token)
 
     def _interval(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         sign = "-" if self._accept("-") else ""
         if not sign:
             self._accept("+")
@@ -368,8 +363,7 @@ class ExpressionParser(CallParser):
         return self._mark(exp.Neg(this=result), token) if sign else result
 
     def _case(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         subject = None if self._is("WHEN") else self._expression()
         branches = []
         while self._is("WHEN"):
@@ -402,8 +396,7 @@ class ExpressionParser(CallParser):
         return self._mark(exp.TryCast(this=this, to=to), token)
 
     def _exists(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         self._expect("(")
         query = self._query()
         self._expect(")")
@@ -424,8 +417,7 @@ class ExpressionParser(CallParser):
         return self._mark(call, token)
 
     def _row_constructor(self) -> exp.Expr:
-        token = self._curr
-        self._advance()
+        token = self._take()
         self._expect("(")
         items = [] if self._is(")") else self._csv(self._expression)
         self._expect(")")
@@ -454,8 +446,7 @@ class ExpressionParser(CallParser):
 
     def _bare_call(self) -> exp.Expr | None:
         """CURRENT_TIMESTAMP and its like."""
-        token = self._curr
-        self._advance()
+        token = self._take()
         if self._is("("):
             self._advance()
             arguments = [] if self._is(")") else [self._expression()]
@@ -465,8 +456,7 @@ class ExpressionParser(CallParser):
 
     def _context_variable(self) -> exp.Expr | None:
         """USER and its like: a column."""
-        token = self._curr
-        self._advance()
+        token = self._take()
         name = self._mark(exp.to_identifier(token.text), token)
         return self._mark(exp.Column(this=name), token)
 

@@ -2,42 +2,37 @@
 
 Queries, INSERT and expressions use sqlglot's own classes (``exp.Select``, ``exp.Insert``, ``exp.Window``...);
 the statements around them, and the parts of CREATE TABLE that only Flink has, are the classes here. Each
-names its parts in ``arg_types`` as sqlglot does: True for a part that must be there. What is not an
+names its parts, which become sqlglot's ``arg_types``: True for a part that must be there. What is not an
 expression (flags, kinds, option texts) is kept as plain text or bool.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from sqlglot import exp
 
 
-def _parts(names: str) -> dict[str, bool]:
-    """What a node consists of; names with a ``?`` may be missing."""
-    return {name.removesuffix("?"): not name.endswith("?") for name in names.split()}
+class Node(exp.Expression):
+    """A syntax node. The names of its ``parts`` end with a ``?`` if they may be missing."""
+
+    def __init_subclass__(cls, parts: str = "") -> None:
+        cls.arg_types = {part.removesuffix("?"): not part.endswith("?") for part in parts.split()}
+        super().__init_subclass__()
 
 
 # expressions
 
 
-class TypedLiteral(exp.Expression, exp.Condition):
+class TypedLiteral(Node, exp.Condition, parts="this kind"):
     """``DATE '2024-01-31'``, ``TIME '12:00:00'``, ``TIMESTAMP '...'``; ``kind`` is the keyword, ``this``
     a text literal."""
 
-    arg_types: ClassVar = _parts("this kind")
 
-
-class JoinedTables(exp.Expression):
+class JoinedTables(Node, parts="this joins"):
     """Joins in parentheses: a table reference, and ``exp.Join``s."""
 
-    arg_types: ClassVar = _parts("this joins")
 
-
-class TableArgument(exp.Expression):
+class TableArgument(Node, parts="this partition_by? order?"):
     """``TABLE t [PARTITION BY (..)] [ORDER BY ..]`` or ``(query)`` in the arguments of a table function."""
-
-    arg_types: ClassVar = _parts("this partition_by? order?")
 
 
 def is_json(node: exp.Is) -> bool:
@@ -45,306 +40,224 @@ def is_json(node: exp.Is) -> bool:
     return isinstance(node.expression, exp.Var) and node.expression.name != "UNKNOWN"
 
 
-class Difference(exp.Expression):
+class Difference(Node, parts="this unit"):
     """``(a - b) DAY TO SECOND``: the difference, in parentheses, and an ``exp.Var`` of the interval's qualifier."""
 
-    arg_types: ClassVar = _parts("this unit")
 
-
-class JsonReturning(exp.Expression):
+class JsonReturning(Node, parts="this"):
     """``RETURNING type`` in a call of JSON_VALUE or JSON_QUERY."""
 
-    arg_types: ClassVar = _parts("this")
 
-
-class JsonDefault(exp.Expression):
+class JsonDefault(Node, parts="this event"):
     """``DEFAULT x ON EMPTY`` or ``ON ERROR`` in a call of JSON_VALUE; ``event`` is EMPTY or ERROR."""
-
-    arg_types: ClassVar = _parts("this event")
 
 
 # MATCH_RECOGNIZE
 
 
-class MatchRecognize(exp.Expression):
+class MatchRecognize(
+    Node,
+    parts="this partition_by? order? measures rows? after? pattern within? subsets? defines alias?",
+):
     """``t MATCH_RECOGNIZE (..)``: ``this`` is a table reference, ``measures`` are aliases, ``rows`` is ONE or ALL,
     ``after`` a :class:`MatchSkip`, ``within`` an interval, ``subsets`` and ``defines`` are :class:`MatchVariable`."""
 
-    arg_types: ClassVar = _parts(
-        "this partition_by? order? measures rows? after? pattern within? subsets? defines alias?"
-    )
 
-
-class MatchSkip(exp.Expression):
+class MatchSkip(Node, parts="kind this?"):
     """``AFTER MATCH SKIP kind [this]``; ``this`` is a variable, ``kind`` one of PAST LAST ROW, TO NEXT ROW, TO FIRST,
     TO LAST and TO."""
 
-    arg_types: ClassVar = _parts("kind this?")
 
-
-class MatchVariable(exp.Expression):
+class MatchVariable(Node, parts="this expression? expressions?"):
     """``this AS expression`` in DEFINE, or ``this = (expressions)`` in SUBSET."""
 
-    arg_types: ClassVar = _parts("this expression? expressions?")
 
-
-class MatchModifier(exp.Expression):
+class MatchModifier(Node, parts="this kind"):
     """``FINAL`` or ``RUNNING`` (``kind``) in front of a call."""
 
-    arg_types: ClassVar = _parts("this kind")
 
-
-class PatternSequence(exp.Expression):
+class PatternSequence(Node, parts="expressions"):
     """Variables, repetitions and groups in parentheses, one after another."""
 
-    arg_types: ClassVar = _parts("expressions")
 
-
-class PatternRepeat(exp.Expression):
+class PatternRepeat(Node, parts="this low high reluctant? text"):
     """``this`` with a quantifier: at least ``low`` times and at most ``high`` times, both plain numbers; -1 for no
     bound. ``reluctant`` says that fewer are better, ``text`` is how it was written."""
-
-    arg_types: ClassVar = _parts("this low high reluctant? text")
 
 
 # what CREATE TABLE is made of
 
 
-class Option(exp.Expression):
+class Option(Node, parts="this expression?"):
     """``'key' = 'value'``; ``this`` and ``expression`` are text literals."""
 
-    arg_types: ClassVar = _parts("this expression?")
 
-
-class PhysicalColumn(exp.Expression):
+class PhysicalColumn(Node, parts="this kind primary_key? comment?"):
     """``name TYPE [[CONSTRAINT n] PRIMARY KEY NOT ENFORCED] [COMMENT '..']``."""
 
-    arg_types: ClassVar = _parts("this kind primary_key? comment?")
 
-
-class MetadataColumn(exp.Expression):
+class MetadataColumn(Node, parts="this kind key? virtual? comment?"):
     """``name TYPE METADATA [FROM 'key'] [VIRTUAL] [COMMENT '..']``."""
 
-    arg_types: ClassVar = _parts("this kind key? virtual? comment?")
 
-
-class ComputedColumn(exp.Expression):
+class ComputedColumn(Node, parts="this expression comment?"):
     """``name AS expression [COMMENT '..']``."""
 
-    arg_types: ClassVar = _parts("this expression comment?")
 
-
-class Watermark(exp.Expression):
+class Watermark(Node, parts="expressions expression"):
     """``WATERMARK FOR column AS expression``; ``this`` is a list of identifiers (a path into a row)."""
 
-    arg_types: ClassVar = _parts("expressions expression")
 
-
-class PrimaryKey(exp.Expression):
+class PrimaryKey(Node, parts="this? expressions? enforced?"):
     """``[CONSTRAINT name] PRIMARY KEY (columns) NOT ENFORCED``; without ``expressions`` when written at a
     column."""
 
-    arg_types: ClassVar = _parts("this? expressions? enforced?")
 
-
-class Distribution(exp.Expression):
+class Distribution(Node, parts="kind? expressions? buckets?"):
     """``DISTRIBUTED [BY [HASH|RANGE] (columns)] [INTO n BUCKETS]``."""
 
-    arg_types: ClassVar = _parts("kind? expressions? buckets?")
 
-
-class LikeTable(exp.Expression):
+class LikeTable(Node, parts="this expressions?"):
     """``LIKE t (INCLUDING ALL, ...)``; each of ``expressions`` is a var such as ``INCLUDING OPTIONS``."""
-
-    arg_types: ClassVar = _parts("this expressions?")
 
 
 # statements
 
 
-class Statement(exp.Expression):
+class Statement(Node):
     """Base of the statements that are not sqlglot's own."""
 
 
-class CreateTable(Statement):
-    arg_types: ClassVar = _parts(
-        "this columns? names? watermarks? keys? comment? distribution? "
-        "partitioned_by? options? like? temporary? exists?"
-    )
+class CreateTable(
+    Statement,
+    parts="this columns? names? watermarks? keys? comment? distribution? "
+    "partitioned_by? options? like? temporary? exists?",
+):
+    """``CREATE TABLE this (..) WITH (..)``."""
 
 
-class CreateTableAs(Statement):
+class CreateTableAs(Statement, parts="this expression replace?"):
     """``this`` (a :class:`CreateTable`, where ``names`` may say the order of the query's columns) with AS and the query
     ``expression``; ``replace`` is OR REPLACE, or REPLACE for a table that must be there."""
 
-    arg_types: ClassVar = _parts("this expression replace?")
+
+class CreateView(Statement, parts="this columns? expression comment? temporary? exists? replace?"):
+    """``CREATE VIEW this ..``."""
 
 
-class CreateView(Statement):
-    arg_types: ClassVar = _parts("this columns? expression comment? temporary? exists? replace?")
+class CreateCatalog(Statement, parts="this exists? comment? options?"):
+    """``CREATE CATALOG this ..``."""
 
 
-class CreateCatalog(Statement):
-    arg_types: ClassVar = _parts("this exists? comment? options?")
+class CreateDatabase(Statement, parts="this exists? comment? options?"):
+    """``CREATE DATABASE this ..``."""
 
 
-class CreateDatabase(Statement):
-    arg_types: ClassVar = _parts("this exists? comment? options?")
-
-
-class DropObject(Statement):
+class DropObject(Statement, parts="this kind temporary? exists? cascade?"):
     """``DROP [TEMPORARY] kind [IF EXISTS] this [RESTRICT | CASCADE]``."""
 
-    arg_types: ClassVar = _parts("this kind temporary? exists? cascade?")
 
-
-class FunctionStatement(Statement):
+class FunctionStatement(Statement, parts="this action temporary? system? exists? expression? language? using?"):
     """``action [TEMPORARY [SYSTEM]] FUNCTION [IF [NOT] EXISTS] this [AS 'expression' [LANGUAGE language] [USING ..]]``;
     ``action`` is CREATE, ALTER or DROP, ``using`` the texts behind USING."""
 
-    arg_types: ClassVar = _parts("this action temporary? system? exists? expression? language? using?")
 
-
-class AlterTable(Statement):
+class AlterTable(Statement, parts="this exists? action options? target? elements? column? names? part?"):
     """``action`` is SET (``options``), RESET (``options`` without values) or RENAME TO (``target``); ADD or MODIFY of
     ``elements`` (:class:`PlacedColumn`, :class:`Watermark`, :class:`PrimaryKey`); RENAME of ``column`` to ``target``;
     or DROP of ``names``, or of ``part``: WATERMARK, PRIMARY KEY or CONSTRAINT, which may have a ``target``."""
 
-    arg_types: ClassVar = _parts("this exists? action options? target? elements? column? names? part?")
 
-
-class PlacedColumn(Statement):
+class PlacedColumn(Statement, parts="this first? after?"):
     """A column ``this``, with ``first``, or ``after`` another one, where its place is said."""
 
-    arg_types: ClassVar = _parts("this first? after?")
 
-
-class AlterView(Statement):
+class AlterView(Statement, parts="this action target? expression?"):
     """``action`` is RENAME TO (``target``) or AS (``expression``)."""
 
-    arg_types: ClassVar = _parts("this action target? expression?")
 
-
-class UseObject(Statement):
+class UseObject(Statement, parts="this kind"):
     """``USE [CATALOG] this``."""
 
-    arg_types: ClassVar = _parts("this kind")
 
-
-class ModuleStatement(Statement):
+class ModuleStatement(Statement, parts="action expressions options?"):
     """``LOAD MODULE name [WITH (..)]``, ``UNLOAD MODULE name`` or ``USE MODULES name, name``; ``action`` is the first
     word."""
 
-    arg_types: ClassVar = _parts("action expressions options?")
 
-
-class ShowObjects(Statement):
+class ShowObjects(Statement, parts="kind this? preposition? partition? like? operator? negated?"):
     """``SHOW kind [FROM|IN this] [PARTITION (..)] [[NOT] [I]LIKE 'pattern']``; ``kind`` as written, such as ``CREATE
     TABLE``."""
 
-    arg_types: ClassVar = _parts("kind this? preposition? partition? like? operator? negated?")
 
-
-class DescribeTable(Statement):
+class DescribeTable(Statement, parts="this kind? extended?"):
     """``DESCRIBE this``; ``kind`` is EXTENDED, CATALOG or DATABASE where written."""
 
-    arg_types: ClassVar = _parts("this kind? extended?")
 
-
-class DescribeJob(Statement):
+class DescribeJob(Statement, parts="this"):
     """``DESCRIBE JOB this`` (plain text)."""
 
-    arg_types: ClassVar = _parts("this")
 
-
-class StopJob(Statement):
+class StopJob(Statement, parts="this savepoint? drain?"):
     """``STOP JOB this [WITH SAVEPOINT] [WITH DRAIN]``; ``this`` is a plain text."""
 
-    arg_types: ClassVar = _parts("this savepoint? drain?")
 
-
-class SetOption(Statement):
+class SetOption(Statement, parts="this? expression?"):
     """``SET 'key' = 'value'`` (plain texts), ``SET 'key'``, or SET alone."""
 
-    arg_types: ClassVar = _parts("this? expression?")
 
-
-class ResetOption(Statement):
+class ResetOption(Statement, parts="this?"):
     """``RESET 'key'`` (plain text), or RESET alone."""
 
-    arg_types: ClassVar = _parts("this?")
 
-
-class StatementSet(Statement):
+class StatementSet(Statement, parts="expressions"):
     """``[EXECUTE] STATEMENT SET BEGIN insert; insert; END``."""
-
-    arg_types: ClassVar = _parts("expressions")
 
 
 class BeginStatementSet(Statement):
     """``BEGIN STATEMENT SET``: the INSERTs that follow are run together, at ``END``."""
 
-    arg_types: ClassVar = _parts("")
-
 
 class EndStatementSet(Statement):
     """``END`` of a statement set that is open in the session."""
-
-    arg_types: ClassVar = _parts("")
 
 
 class RollbackStatementSet(Statement):
     """``ROLLBACK``: gives up a statement set that is open in the session. Flink has no way to do that."""
 
-    arg_types: ClassVar = _parts("")
 
-
-class ExecuteStatement(Statement):
+class ExecuteStatement(Statement, parts="this"):
     """``EXECUTE insert | query | STATEMENT SET ...``."""
 
-    arg_types: ClassVar = _parts("this")
 
-
-class CompilePlan(Statement):
+class CompilePlan(Statement, parts="this path? exists? execute?"):
     """``COMPILE [AND EXECUTE] PLAN ['path'] [IF NOT EXISTS] FOR insert | STATEMENT SET ...``."""
 
-    arg_types: ClassVar = _parts("this path? exists? execute?")
 
-
-class MigratePlan(Statement):
+class MigratePlan(Statement, parts="this path exists?"):
     """``COMPILE PLAN 'path' [IF NOT EXISTS] FROM 'path'`` (FLIP-190); ``this`` is the plan to read."""
 
-    arg_types: ClassVar = _parts("this path exists?")
 
-
-class AlterPlan(Statement):
+class AlterPlan(Statement, parts="path expressions"):
     """``ALTER PLAN 'path' SET ttl, ttl``; the parts are :class:`PlanTtl`."""
 
-    arg_types: ClassVar = _parts("path expressions")
 
-
-class PlanTtl(exp.Expression):
+class PlanTtl(Node, parts="this expressions"):
     """``TTL 'duration' FOR 'selector', 'selector'``, all of them plain texts."""
 
-    arg_types: ClassVar = _parts("this expressions")
 
-
-class ExecutePlan(Statement):
+class ExecutePlan(Statement, parts="path"):
     """``EXECUTE PLAN 'path'``."""
 
-    arg_types: ClassVar = _parts("path")
 
-
-class Explain(Statement):
+class Explain(Statement, parts="this? path? details? plan_for?"):
     """``EXPLAIN [PLAN FOR | details] statement`` or ``EXPLAIN [details] PLAN 'path'``; ``details`` is a list
     of texts."""
-
-    arg_types: ClassVar = _parts("this? path? details? plan_for?")
 
 
 CLASSES: tuple[type[exp.Expr], ...] = tuple(
     made
     for made in list(vars().values())
-    if isinstance(made, type) and made.__module__ == __name__ and made is not Statement
+    if isinstance(made, type) and made.__module__ == __name__ and made not in (Node, Statement)
 )
 """The classes above that stand for something a user writes."""

@@ -35,38 +35,13 @@ from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.match import MatchParser
 from stateplan.planner.dialect.tokenizer import HINT_END
 
-_AFTER_TABLE = (
-    "JOIN",
-    "INNER",
-    "LEFT",
-    "RIGHT",
-    "FULL",
-    "CROSS",
-    "NATURAL",
-    "ON",
-    "USING",
-    "WHERE",
-    "GROUP",
-    "HAVING",
-    "WINDOW",
-    "QUALIFY",
-    "ORDER",
-    "LIMIT",
-    "OFFSET",
-    "FETCH",
-    "UNION",
-    "INTERSECT",
-    "EXCEPT",
-    "AS",
-    "FOR",
-)
+_SET_OPERATIONS = ("UNION", "INTERSECT", "EXCEPT")
+_CLAUSES = ("WHERE", "GROUP", "HAVING", "WINDOW", "QUALIFY", "ORDER", "LIMIT", "OFFSET", "FETCH", *_SET_OPERATIONS)
+_AFTER_TABLE = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "ON", "USING", *_CLAUSES, "AS", "FOR")
 
 # What may follow a query, by the words it starts with, and is not supported.
-_REFUSED_CLAUSES = {
-    "PIVOT": "PIVOT",
-    "UNPIVOT": "UNPIVOT",
-    "TABLESAMPLE": "TABLESAMPLE",
-}
+_REFUSED_CLAUSES = ("PIVOT", "UNPIVOT", "TABLESAMPLE")
+_QUERY_ENDS = (")", ";", "END", "ON", *_CLAUSES, *_REFUSED_CLAUSES)
 _GROUP_KEYS: dict[type[exp.Expr], str] = {
     exp.GroupingSets: "grouping_sets",
     exp.Cube: "cube",
@@ -194,8 +169,7 @@ class QueryParser(MatchParser):
             self._accept("ALL")
         select = exp.Select(hint=hint, distinct=distinct, expressions=self._csv(self._select_item))
         if self._is("FROM"):
-            from_token = self._curr
-            self._advance()
+            from_token = self._take()
             select.set("from_", self._mark(exp.From(this=self._table()), from_token))
             while (join := self._join()) is not None:
                 select.append("joins", join)
@@ -224,28 +198,10 @@ class QueryParser(MatchParser):
     def _refuse_clause(self) -> None:
         word = self._word_at(0)
         if word in _REFUSED_CLAUSES:
-            raise self._unsupported(_REFUSED_CLAUSES[word], self._curr)
+            raise self._unsupported(word, self._curr)
 
     def _ends_query(self) -> bool:
-        return self._at_end() or self._word_at(0) in (
-            ")",
-            ";",
-            "UNION",
-            "INTERSECT",
-            "EXCEPT",
-            "ORDER",
-            "LIMIT",
-            "OFFSET",
-            "FETCH",
-            "END",
-            "WHERE",
-            "GROUP",
-            "HAVING",
-            "WINDOW",
-            "QUALIFY",
-            "ON",
-            *_REFUSED_CLAUSES,
-        )
+        return self._at_end() or self._word_at(0) in _QUERY_ENDS
 
     def _select_item(self) -> exp.Expr:
         start = self._curr
@@ -380,11 +336,7 @@ class QueryParser(MatchParser):
             node = self._table_function()
         else:
             node = self._path("a name of a table or a subquery in parentheses")
-            hints = []
-            while (hint := self._hint()) is not None:
-                hints.append(hint)
-            if hints:
-                node.set("hints", hints)
+            self._add_hints(node)
             if self._is("FOR"):
                 node.set("version", self._system_time())
         while True:
@@ -510,6 +462,12 @@ class QueryParser(MatchParser):
 
     # hints
 
+    def _add_hints(self, table: exp.Expr) -> None:
+        """Takes the hints behind a table."""
+        hints = list(iter(self._hint, None))
+        if hints:
+            table.set("hints", hints)
+
     def _hint(self) -> exp.Hint | None:
         start = self._curr
         if self._at_end() or start.token_type != TokenType.HINT:
@@ -561,11 +519,7 @@ class QueryParser(MatchParser):
             self._expect("INTO", expected="INTO or OVERWRITE")
         table_start = self._curr
         table = self._path("a name of a table")
-        hints = []
-        while (hint := self._hint()) is not None:
-            hints.append(hint)
-        if hints:
-            table.set("hints", hints)
+        self._add_hints(table)
         partition = self._partition() if self._is("PARTITION") else None
         target: exp.Expr = table
         if self._is("(") and not self._query_ahead():

@@ -171,8 +171,7 @@ class TypeParser(ParserBase):
         return value
 
     def _sized(self, word: str) -> LogicalType:
-        token = self._curr
-        self._advance()
+        token = self._take()
         if word in _VARYING and self._accept("VARYING"):
             word = _VARYING[word]
         root, field, default, low, high = _SIZED[word]
