@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall, JoinSpec
 from stateplan.functions.rex import InputRef, Rex
@@ -30,11 +29,6 @@ def groups_text(keys: Iterable[int], names: Sequence[str]) -> str:
     """``each a, b``, or ``all rows`` without keys."""
     text = names_text(keys, names)
     return f"each {text}" if text else "all rows"
-
-
-def ttl_text(ms: int) -> str:
-    """``never expires`` or ``expires after 7 d``."""
-    return "never expires" if ms == NEVER else f"expires after {format_ttl(ms)}"
 
 
 def projection_text(projection: Sequence[Rex], names: Sequence[str], output: LogicalType) -> str:

@@ -230,11 +230,6 @@ class SourceMap:
             location, at = members.get(step), f"{at}/{step}"
         return location
 
-    def members(self, pointer: str) -> dict[str, Location]:
-        """The members of an object or list of a valid text, by their last step in a JSON pointer, in order."""
-        location = self.location(pointer)
-        return {} if location is None else _members_of(self.text, location.value.start)
-
     def nearest_location(self, pointer: str) -> tuple[str, Location]:
         """The location of ``pointer``, or of the innermost value around it that exists, with its pointer.
 

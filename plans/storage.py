@@ -75,11 +75,6 @@ def _local_path(url: str) -> str | None:
         raise _refused(url, error) from None
 
 
-def is_local(url: str) -> bool:
-    """Whether ``url`` is a plain path or a ``file:`` URL."""
-    return _local_path(url) is not None
-
-
 def _remote(url: str) -> tuple[Any, str]:
     """The fsspec filesystem and the path on it.
 

@@ -6,7 +6,6 @@ import pytest
 
 from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType, row_type
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.node_text import ttl_text
 from stateplan.execnodes.specs import split_identifier
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal
 from stateplan.functions.rex_text import rex_text
@@ -70,11 +69,6 @@ def test_words(node_type: str, plan: str, title: str, words: str) -> None:
 )
 def test_expressions(rex: InputRef, text: str) -> None:
     assert rex_text(rex, ("a", "b")) == text
-
-
-def test_ttl_words() -> None:
-    assert ttl_text(0) == "never expires"
-    assert ttl_text(5_400_000) == "expires after 90 min"
 
 
 @pytest.mark.parametrize(

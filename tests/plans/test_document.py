@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from stateplan.common.errors import PlanError
-from stateplan.plans.document import PlanDocument
+from stateplan.plans.document import PlanDocument, ttl_text
 from stateplan.plans.jackson import dumps
 from stateplan.plans.plan_metadata import PlanFacts
 from tests.plans.conftest import DATA
@@ -437,3 +437,8 @@ def test_loading_takes_time_in_proportion_to_the_plan(join_text: str) -> None:
     assert len(text) > 1_000_000
     small = cost(lambda: [PlanDocument.parse(join_text) for _ in range(8)]) / 8
     assert cost(lambda: PlanDocument.parse(text)) < 3 * 72 * small
+
+
+def test_ttl_words() -> None:
+    assert ttl_text(0) == "never"
+    assert ttl_text(5_400_000) == "90 min"

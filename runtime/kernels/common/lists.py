@@ -43,13 +43,6 @@ def elements(values: pl.Series, now: int) -> pl.DataFrame:
     return pl.DataFrame([values.alias(VALUE), pl.Series(WRITTEN, np.full(len(values), now, np.int64))])
 
 
-def append_lists(lists: pl.Series, owners: Ints, frame: pl.DataFrame) -> pl.Series:
-    """The lists with further elements."""
-    old, rows = explode_lists(lists)
-    both = np.concatenate([old, owners])
-    return pack_lists(both, pl.concat([rows, frame.select(rows.columns)]), len(lists), lists.name, lists.dtype)
-
-
 def play_changes(owners: Ints, values: pl.Series, change: Ints) -> Ints:
     """Which rows are left of lists that are added to and removed from, in order of arrival: removing takes the first
     equal element, and does nothing when there is none.
