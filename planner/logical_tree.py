@@ -43,7 +43,7 @@ from stateplan.planner.algebra.windows import WindowTable
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.digest.logical_expressions import LogicalNotation, record, value
 from stateplan.planner.expressions import ops
-from stateplan.planner.expressions.ops import SubQuery, is_always_true, outer_field, outer_of, rewrite
+from stateplan.planner.expressions.ops import SubQuery, is_always_true, outer_of, seen_from_right
 from stateplan.planner.expressions.simplify import simplify_preserving_type
 from stateplan.planner.operators.process_tables import invocation
 from stateplan.planner.passes.filters import push_join_expressions
@@ -192,7 +192,7 @@ class _Logical:
         row, number = self._alone(rel.left)
         period = self._outer_field(number, time)
         before = self._references  # the condition is read with both sides in sight
-        condition = rewrite(rel.condition, _seen_from_right(width, number))
+        condition = seen_from_right(rel.condition, width, number)
         found = Shown("LogicalSnapshot", (f"period=[{period}]",), (self.shown(right),))
         if not is_always_true(condition):
             found = Shown("LogicalFilter", (f"condition=[{self.text(condition)}]",), (found,))
@@ -210,7 +210,7 @@ class _Logical:
         width = rel.input.width
         left, (row, around) = self.shown(rel.input), self._alone(rel.input)
         used = {i for o in rel.call.operands for i in ops.refs(o)}
-        operands = [self.text(rewrite(o, _seen_from_right(width, around))) for o in rel.call.operands]
+        operands = [self.text(seen_from_right(o, width, around)) for o in rel.call.operands]
         fields = (names or field_names(rel))[width:]
         if rel.is_unnest:
             right = self._unnested(rel, operands, fields)
@@ -352,17 +352,6 @@ def _fields_of(below: Rel | None) -> Callable[[int], str]:
         return f"{told[number]}(${at})" if number < len(told) else f"${index - len(told)}"
 
     return field
-
-
-def _seen_from_right(width: int, number: int) -> Callable[[Rex], Rex | None]:
-    """Expressions over both sides, as the right side sees them: over its rows and the row around."""
-
-    def change(rex: Rex) -> Rex | None:
-        if not isinstance(rex, InputRef):
-            return None
-        return outer_field(number, rex.index, rex.type) if rex.index < width else InputRef(rex.type, rex.index - width)
-
-    return change
 
 
 def _outer_columns(rel: Rel, number: int) -> list[int]:

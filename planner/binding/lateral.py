@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from stateplan.functions.rex import InputRef, Rex, input_refs
+from stateplan.functions.rex import Rex, input_refs
 from stateplan.planner.algebra.relations import Correlate, Filter, Rel, Values, walk
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.hints import TtlHints
 from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.table_functions import join_condition, outer_join_type, require_free
-from stateplan.planner.expressions.ops import outer_field, rewrite
+from stateplan.planner.expressions.ops import seen_from_right
 from stateplan.planner.positions import not_supported, place_of
 
 
@@ -60,18 +60,7 @@ def bind_lateral(
     require_free(relation.name, scope, place)
     whole = scope.joined(right[1])
     condition = join_condition(join, whole)
-    rows = found if condition is None else Filter(found, _seen_from_right(condition, rel.width, number))
+    rows = found if condition is None else Filter(found, seen_from_right(condition, rel.width, number))
     ttls = hints.of(hints.key_of(scope.relations)), hints.of(hints.key_of(right[1].relations))
     made = Correlate(rel, rows, number, kind, hints=ttls, place=place)
     return made, whole.padded(len(scope.relations), False, kind == "LEFT")
-
-
-def _seen_from_right(condition: Rex, width: int, number: int) -> Rex:
-    """A condition over both sides, as the query sees it: over its rows and the row around."""
-
-    def change(e: Rex) -> Rex | None:
-        if not isinstance(e, InputRef):
-            return None
-        return outer_field(number, e.index, e.type) if e.index < width else InputRef(e.type, e.index - width)
-
-    return rewrite(condition, change)

@@ -18,6 +18,7 @@ from stateplan.common.types import BIGINT, LogicalType
 from stateplan.functions.aggregates import find_aggregate
 from stateplan.functions.builder import make_call
 from stateplan.functions.rex import Call, InputRef, Literal, PatternInputRef, Rex
+from stateplan.functions.typerules import same_type
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Order, Rel
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
@@ -29,7 +30,7 @@ from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.dialect import function_name, nodes
 from stateplan.planner.dialect.calls import ignores_nulls
-from stateplan.planner.expressions.ops import call, kind, same_type, walk
+from stateplan.planner.expressions.ops import call, kind, walk
 from stateplan.planner.positions import not_supported, place_of
 
 _NULL = LogicalType("NULL")

@@ -13,7 +13,8 @@ from stateplan.common.types import BIGINT, LogicalType
 from stateplan.functions.aggregates import VARIANCES, AggregateFunction, find_aggregate
 from stateplan.functions.builder import make_call
 from stateplan.functions.rex import Call, Literal, Rex
-from stateplan.planner.expressions.ops import call, same_type
+from stateplan.functions.typerules import same_type
+from stateplan.planner.expressions.ops import call
 
 OF_ROWS = ("COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX")
 """Functions whose columns in DEFINE are taken as they are, and not as those of the current or last row."""

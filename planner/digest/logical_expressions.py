@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
+from stateplan.functions.typerules import same_type
 from stateplan.planner.algebra.over_frames import Bound, Frame
 from stateplan.planner.algebra.relations import Rel
 from stateplan.planner.digest.expressions import call_name
 from stateplan.planner.digest.literals import calcite_type, charset, full_type, plain_literal, typed_literal
-from stateplan.planner.expressions.ops import COMPARISONS, RANKING, Over, SubQuery, outer_of, same_type
+from stateplan.planner.expressions.ops import COMPARISONS, RANKING, Over, SubQuery, outer_of
 
 _SHARED_TYPES = frozenset({*COMPARISONS, "+", "-", "*", "/"})
 """Operators whose constants are shown without the type that the other operand has as well."""

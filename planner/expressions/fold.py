@@ -8,8 +8,9 @@ from stateplan.common.errors import StateplanError
 from stateplan.common.types import LogicalType
 from stateplan.functions.casting import fold_cast
 from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.typerules import same_type
 from stateplan.planner.expressions.approximate import Approximate
-from stateplan.planner.expressions.ops import call, has_user_call, same_type
+from stateplan.planner.expressions.ops import call, has_user_call
 
 
 def is_zoned(source: LogicalType, target: LogicalType) -> bool:

@@ -106,6 +106,18 @@ def outer_field(number: int, index: int, type: LogicalType) -> FieldAccess:  # n
     return FieldAccess(type, str(index), CorrelVariable(LogicalType("NULL"), f"$cor{number}"))
 
 
+def seen_from_right(rex: Rex, width: int, number: int) -> Rex:
+    """``rex`` over both sides, as the right side sees it: over its rows and the row around. The left side has ``width``
+    fields."""
+
+    def change(e: Rex) -> Rex | None:
+        if not isinstance(e, InputRef):
+            return None
+        return outer_field(number, e.index, e.type) if e.index < width else InputRef(e.type, e.index - width)
+
+    return rewrite(rex, change)
+
+
 def outer_of(rex: Rex) -> tuple[int, int] | None:
     """Subquery number and field index where ``rex`` is an :func:`outer_field`; else None."""
     if isinstance(rex, FieldAccess) and isinstance(rex.expr, CorrelVariable):
@@ -209,11 +221,6 @@ def is_always_false(rex: Rex) -> bool:
 
 def is_null_literal(rex: Rex) -> bool:
     return isinstance(rex, Literal) and rex.value is None and rex.sarg is None
-
-
-def same_type(a: LogicalType, b: LogicalType) -> bool:
-    """Whether the types are equal apart from nullability."""
-    return a.as_nullable() == b.as_nullable()
 
 
 def unwrap_cast(rex: Rex) -> Rex:

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from stateplan.common.types import BOOLEAN, LogicalType
 from stateplan.functions.rex import Call, Literal, Rex
+from stateplan.functions.typerules import same_type
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.cases import Branch, boolean_case, branches_of, case_operands
 from stateplan.planner.expressions.comparison import (
@@ -41,7 +42,6 @@ from stateplan.planner.expressions.ops import (
     kind,
     not_,
     or_,
-    same_type,
     test,
     unwrap_cast,
     with_operands,
@@ -318,8 +318,6 @@ class Simplifier:
             return FALSE if is_null_literal(a) else TRUE
         if kind(a) in STRONG - {"CAST", "/", "ITEM"} and isinstance(a, Call):
             return and_(self._is_not_null(c) or test("IS NOT NULL", c) for c in a.children)
-        if kind(a) == "CAST":
-            return None if equal(a, rex) else test("IS NOT NULL", a)
         return None if equal(a, rex) else test("IS NOT NULL", a)
 
     def _is_null(self, rex: Rex) -> Rex | None:

@@ -10,12 +10,13 @@ from stateplan.execnodes.nodes.match import Match as MatchNode
 from stateplan.execnodes.nodes.match import MatchSpec
 from stateplan.execnodes.ranking import PartitionSpec
 from stateplan.functions.rex import Call, FieldAccess, Literal, PatternInputRef, Rex
+from stateplan.functions.typerules import same_type
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Rel, field_names
 from stateplan.planner.digest.expressions import Notation, call_name, key_names, order_text
 from stateplan.planner.digest.literals import calcite_type, charset, full_type, plain_literal, typed_literal
-from stateplan.planner.expressions.ops import COMPARISONS, same_type
+from stateplan.planner.expressions.ops import COMPARISONS
 from stateplan.planner.operators.base import Lowering, Operator, exchanged
 from stateplan.planner.operators.ranking import sort_spec
 from stateplan.planner.physical import Physical

@@ -11,6 +11,7 @@ from stateplan.functions.aggregates import VARIANCES, WELFORD, find_aggregate
 from stateplan.functions.builder import make_call
 from stateplan.functions.literals import number_literal
 from stateplan.functions.rex import Call, InputRef, Literal, Rex, input_refs, remap
+from stateplan.functions.typerules import same_type
 from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 from stateplan.planner.algebra.relations import (
     AggCall,
@@ -30,7 +31,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.binding.grouping import project_names
-from stateplan.planner.expressions.ops import and_, call, cast, compare, conjunctions, kind, rewrite, same_type
+from stateplan.planner.expressions.ops import and_, call, cast, compare, conjunctions, kind, rewrite
 from stateplan.planner.expressions.simplify import simplify_preserving_type
 from stateplan.planner.metadata.row_counts import row_count
 from stateplan.planner.metadata.sizes import row_size

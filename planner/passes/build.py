@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stateplan.functions.aggregates import find_aggregate
-from stateplan.functions.rex import Rex
+from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
-from stateplan.planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal
+from stateplan.planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal, substitute
 from stateplan.planner.expressions.simplify import simplify_filter
 from stateplan.planner.operators import operator_of
 
@@ -30,6 +30,11 @@ def filtered(rel: Rel, predicates: Iterable[Rex]) -> Rel:
     if isinstance(rel, Filter) and rel.condition == condition:
         return rel
     return Filter(rel, condition)
+
+
+def typed_by(rex: Rex, rel: Rel) -> Rex:
+    """``rex`` with references of the types of ``rel``."""
+    return substitute(rex, [InputRef(t, i) for i, (_, t) in enumerate(rel.fields)])
 
 
 def first_fields(rel: Rel, count: int) -> Rel:

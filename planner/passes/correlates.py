@@ -13,7 +13,7 @@ from stateplan.common.errors import SqlError
 from stateplan.common.types import BOOLEAN, INT
 from stateplan.execnodes.specs import JoinType
 from stateplan.functions.rex import InputRef, Literal, Rex, shift
-from stateplan.functions.typerules import least_restrictive
+from stateplan.functions.typerules import least_restrictive, same_type
 from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
@@ -39,7 +39,6 @@ from stateplan.planner.expressions.ops import (
     or_,
     outer_field,
     rewrite,
-    same_type,
     test,
     walk,
 )

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from stateplan.common.errors import SqlError
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, shift
+from stateplan.functions.typerules import same_type
 from stateplan.planner.algebra.relations import (
     AggCall,
     Aggregate,
@@ -41,7 +42,6 @@ from stateplan.planner.expressions.ops import (
     outer_of,
     retyped,
     rewrite,
-    same_type,
     substitute,
     test,
     unwrap_cast,
@@ -52,7 +52,7 @@ from stateplan.planner.passes import hep
 from stateplan.planner.passes.build import filtered
 from stateplan.planner.passes.correlated_ranks import first_of_each, rank_of_groups
 from stateplan.planner.passes.filters import filter_into_correlated_join, filter_through_project
-from stateplan.planner.passes.subqueries import expressions_of
+from stateplan.planner.passes.subqueries import expressions_of, same_fields
 from stateplan.planner.positions import not_supported
 
 Outer: TypeAlias = tuple[int, int]
@@ -234,7 +234,7 @@ class _Decorrelator:
             if f.outer:
                 raise not_supported("a reference to the row around in this part of a query", rel.written_at)
             inputs.append(_restored(f, old))
-        return _Frame(replace_inputs(rel, inputs), _same(rel.width), {})
+        return _Frame(replace_inputs(rel, inputs), same_fields(rel.width), {})
 
     def _filter(self, rel: Filter) -> _Frame:
         frame = self._with_outer(rel, self.frame(rel.input), rel.condition)
@@ -306,7 +306,7 @@ class _Decorrelator:
             exprs.append(refs_to(frame.rel, [field])[0])
             names.append(frame.rel.fields[field][0])
         made = Project(frame.rel, tuple(exprs), tuple(unique_names(names, by_position=True)))
-        return _Frame(made, _same(rel.width), outer)
+        return _Frame(made, same_fields(rel.width), outer)
 
     def _aggregate(self, rel: Aggregate) -> _Frame:
         frame = self.frame(rel.input)
@@ -315,7 +315,7 @@ class _Decorrelator:
             isinstance(below.exprs[frame.where[g]], Literal) for g in rel.group
         )
         if not frame.outer and not by_constant:
-            return _Frame(replace(rel, input=_restored(frame, rel.input)), _same(rel.width), {})
+            return _Frame(replace(rel, input=_restored(frame, rel.input)), same_fields(rel.width), {})
         constants: list[tuple[int, Literal]] = []
         order: list[int] = []
         where: dict[int, int] = {}
@@ -403,10 +403,6 @@ def _grouped(calls: tuple[AggCall, ...], rel: Aggregate, count: int) -> tuple[Ag
         nullable = any(rel.input.fields[a][1].nullable for a in rel.calls[len(out)].args) or c.filter >= 0
         out.append(replace(c, type=c.type.as_nullable(nullable)) if c.function != "COUNT" else c)
     return tuple(out)
-
-
-def _same(width: int) -> dict[int, int]:
-    return {i: i for i in range(width)}
 
 
 def _restored(frame: _Frame, old: Rel) -> Rel:

@@ -45,7 +45,7 @@ from stateplan.planner.expressions.ops import (
     walk,
 )
 from stateplan.planner.expressions.simplify import Simplifier
-from stateplan.planner.passes.build import filtered
+from stateplan.planner.passes.build import filtered, typed_by
 
 # Source: Flink's ``FlinkFilterJoinRule`` and ``FlinkFilterProjectTransposeRule``, Calcite's
 # ``FilterAggregateTransposeRule``, ``FilterSetOpTransposeRule`` and ``FilterMergeRule``.
@@ -91,12 +91,7 @@ def filter_through_union(rel: Rel) -> Rel | None:
     """Through INTERSECT and EXCEPT too."""
     if not isinstance(rel, Filter) or not isinstance(rel.input, (Union, SetOperation)):
         return None
-    return replace_inputs(rel.input, [filtered(i, [_retyped(rel.condition, i)]) for i in rel.input.inputs])
-
-
-def _retyped(rex: Rex, rel: Rel) -> Rex:
-    """``rex`` with references of the types of ``rel``."""
-    return substitute(rex, [InputRef(t, i) for i, (_, t) in enumerate(rel.fields)])
+    return replace_inputs(rel.input, [filtered(i, [typed_by(rel.condition, i)]) for i in rel.input.inputs])
 
 
 def filter_into_join(rel: Rel) -> Rel | None:
@@ -161,8 +156,8 @@ def _perform(join: Join, above: list[Rex], *, infers: bool = True) -> Rel | None
         _infer(join, None, original, left, right, join_type)
     new = replace(
         join,
-        left=filtered(join.left, [_retyped(t, join.left) for t in left]),
-        right=filtered(join.right, [_retyped(t, join.right) for t in right]),
+        left=filtered(join.left, [typed_by(t, join.left) for t in left]),
+        right=filtered(join.right, [typed_by(t, join.right) for t in right]),
         condition=condition,
         join_type=join_type,
     )

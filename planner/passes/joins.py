@@ -11,7 +11,7 @@ from stateplan.common.errors import SqlError
 from stateplan.common.types import LogicalType
 from stateplan.connectors.registry import connectors, find_connector
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap
-from stateplan.functions.typerules import least_restrictive
+from stateplan.functions.typerules import least_restrictive, same_type
 from stateplan.planner.algebra.join_keys import common_keys, equi_keys, is_equi_key, null_filters
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -43,7 +43,6 @@ from stateplan.planner.expressions.ops import (
     kind,
     retyped,
     rewrite,
-    same_type,
     walk,
     with_operands,
 )

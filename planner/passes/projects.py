@@ -41,6 +41,7 @@ from stateplan.planner.expressions.ops import (
     walk,
 )
 from stateplan.planner.expressions.simplify import Simplifier
+from stateplan.planner.passes.build import typed_by
 
 # Merges a projection into the one below it, and drops projections that change nothing.
 #
@@ -141,14 +142,8 @@ def project_through_union(rel: Rel) -> Rel | None:
         return None
     if _has_window(rel.exprs) or not all(may_move(e) for e in rel.exprs):
         return None
-    sources = [Project(s, tuple(_retyped(e, s) for e in rel.exprs), rel.names) for s in rel.input.inputs]
+    sources = [Project(s, tuple(typed_by(e, s) for e in rel.exprs), rel.names) for s in rel.input.inputs]
     return replace_inputs(rel.input, sources)
-
-
-def _retyped(rex: Rex, rel: Rel) -> Rex:
-    from stateplan.planner.expressions.ops import substitute
-
-    return substitute(rex, [InputRef(t, i) for i, (_, t) in enumerate(rel.fields)])
 
 
 def project_through_watermark(rel: Rel) -> Rel | None:

@@ -9,6 +9,7 @@ from typing import TypeGuard
 from stateplan.common.types import BIGINT, BOOLEAN, INT, LogicalType, row_type
 from stateplan.execnodes.specs import JoinType
 from stateplan.functions.rex import Call, InputRef, Literal, Rex
+from stateplan.functions.typerules import same_type
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Join,
@@ -23,7 +24,7 @@ from stateplan.planner.algebra.relations import (
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.normal import collapsed
-from stateplan.planner.expressions.ops import and_, call, cast, compare, or_, same_type, test
+from stateplan.planner.expressions.ops import and_, call, cast, compare, or_, test
 from stateplan.planner.passes.build import aggregate_call, filtered
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from stateplan.common.types import BOOLEAN
 from stateplan.execnodes.specs import JoinType
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap, shift
-from stateplan.functions.typerules import least_restrictive
+from stateplan.functions.typerules import least_restrictive, same_type
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Correlate,
@@ -43,7 +43,6 @@ from stateplan.planner.expressions.ops import (
     or_,
     outer_of,
     rewrite,
-    same_type,
     test,
     walk,
 )
@@ -364,10 +363,11 @@ def _decorrelated(rel: Rel, number: int) -> _Frame:
     frames = [_decorrelated(i, number) for i in rel.inputs]
     if any(f.condition is not None for f in frames):
         raise _UnsupportedError
-    return _Frame(replace_inputs(rel, [f.rel for f in frames]), None, _same(rel.width))
+    return _Frame(replace_inputs(rel, [f.rel for f in frames]), None, same_fields(rel.width))
 
 
-def _same(width: int) -> dict[int, int]:
+def same_fields(width: int) -> dict[int, int]:
+    """Each field where it was."""
     return {i: i for i in range(width)}
 
 
@@ -388,7 +388,7 @@ def _project(rel: Project, number: int) -> _Frame:
             exprs.append(refs_to(below, [i])[0])
             names.append(below.fields[i][0])
     condition = None if frame.condition is None else remap(frame.condition, where)
-    return _Frame(Project(below, tuple(exprs), tuple(unique_names(names))), condition, _same(rel.width))
+    return _Frame(Project(below, tuple(exprs), tuple(unique_names(names))), condition, same_fields(rel.width))
 
 
 def _filter(rel: Filter, number: int) -> _Frame:
@@ -414,7 +414,7 @@ def _aggregate(rel: Aggregate, number: int) -> _Frame:
     frame = _decorrelated(rel.input, number)
     below = frame.rel
     if frame.condition is None:
-        return _Frame(replace(rel, input=below), None, _same(rel.width))
+        return _Frame(replace(rel, input=below), None, same_fields(rel.width))
     if any(kind(t) != "=" for t in conjunctions(frame.condition)):
         raise _UnsupportedError  # what is grouped by the compared fields would be other groups
     keys = [frame.where[g] for g in rel.group]
