@@ -40,8 +40,7 @@ class ScalarFunction:
         aliases: further SQL names.
         nulls: whether an untyped NULL may be an operand.
         reason: why the function is not supported; None when it is.
-        dynamic: whether the value depends on the micro-batch's time.
-        deterministic: whether equal operands give equal results.
+        deterministic: whether equal operands give equal results, at any time.
     """
 
     name: str
@@ -56,7 +55,6 @@ class ScalarFunction:
     aliases: tuple[str, ...] = ()
     nulls: bool = False
     reason: str | None = None
-    dynamic: bool = False
     deterministic: bool = True
 
     @property
@@ -174,6 +172,11 @@ def register(rows: Iterable[ScalarFunction]) -> None:
 def functions() -> list[ScalarFunction]:
     """All rows, by name."""
     return [_TABLE[name] for name in sorted(_TABLE)]
+
+
+def non_deterministic() -> frozenset[str]:
+    """The names in plans of the functions that are not deterministic, or only within one query."""
+    return frozenset(row.plan_name for row in _TABLE.values() if not row.deterministic)
 
 
 def names() -> list[str]:

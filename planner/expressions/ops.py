@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from stateplan.common.errors import Place
 from stateplan.common.types import BOOLEAN, LogicalType
 from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs
+from stateplan.functions.table import non_deterministic
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import DEFAULT, Frame
 
@@ -292,25 +293,7 @@ def retyped(rex: Rex, types: Sequence[LogicalType]) -> Rex:
     return new
 
 
-_NON_DETERMINISTIC = frozenset(
-    {
-        "PROCTIME",
-        "RAND",
-        "RAND_INTEGER",
-        "UUID",
-        "CURRENT_TIMESTAMP",
-        "NOW",
-        "LOCALTIMESTAMP",
-        "LOCALTIME",
-        "CURRENT_TIME",
-        "CURRENT_DATE",
-        "CURRENT_ROW_TIMESTAMP",
-        "UNIX_TIMESTAMP",
-        "SOURCE_WATERMARK",
-        "CURRENT_WATERMARK",
-    }
-)
-"""Flink's functions that are not deterministic, or deterministic only within one query (in streams: neither)."""
+_NON_DETERMINISTIC = non_deterministic()
 
 
 def is_deterministic(rex: Rex) -> bool:

@@ -35,26 +35,12 @@ from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.ranking import UpdateFastStrategy
 from stateplan.execnodes.specs import ReadingMetadata
 from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, Rex, input_refs
+from stateplan.functions.table import non_deterministic
 from stateplan.plans.lint.fields import primary_key
 from stateplan.plans.lint.subject import Subject
 
-_VARYING = frozenset(
-    {
-        "RAND",
-        "RAND_INTEGER",
-        "UUID",
-        "NOW",
-        "CURRENT_TIMESTAMP",
-        "CURRENT_ROW_TIMESTAMP",
-        "CURRENT_DATE",
-        "CURRENT_TIME",
-        "LOCALTIME",
-        "LOCALTIMESTAMP",
-        "PROCTIME",
-        "PROCTIME_MATERIALIZE",
-        "CURRENT_WATERMARK",
-    }
-)
+_VARYING = non_deterministic() - {"UNIX_TIMESTAMP"} | {"PROCTIME_MATERIALIZE"}
+"""UNIX_TIMESTAMP varies only without operands. The other one is what the planner writes around processing time."""
 
 Fields = frozenset[int]
 
