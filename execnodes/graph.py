@@ -58,14 +58,14 @@ class ExecGraph:
         self._position = {node.id: position for position, node in enumerate(listed_nodes)}
         for position, node in enumerate(listed_nodes):
             if node.id in self._by_id:
-                raise _error("PLAN036", f"/nodes/{position}/id", first=self._by_id[node.id], node=node)
+                raise error_at("PLAN036", f"/nodes/{position}/id", first=self._by_id[node.id], node=node)
             self._by_id[node.id] = node
         self._inputs: dict[int, list[int]] = {node.id: [] for node in listed_nodes}
         self._consumers: dict[int, list[int]] = {node.id: [] for node in listed_nodes}
         for position, edge in enumerate(self.edges):
             for key, end in zip(("source", "target"), edge, strict=True):
                 if end not in self._by_id:
-                    raise _error("PLAN037", f"/edges/{position}/{key}", edge=edge, end=end, some=_some(self._by_id))
+                    raise error_at("PLAN037", f"/edges/{position}/{key}", edge=edge, end=end, some=_some(self._by_id))
             self._inputs[edge[1]].append(edge[0])
             self._consumers[edge[0]].append(edge[1])
         self.nodes: tuple[ExecNode, ...] = self._sorted(listed_nodes)
@@ -116,7 +116,7 @@ class ExecGraph:
         for node in reversed(self.nodes):
             ways[node.id] = sum(1 if ends(reader) else ways[reader.id] for reader in self.consumers(node))
             if ways[node.id] > MAX_WAYS:
-                raise _error(
+                raise error_at(
                     "PLAN059", self.pointer(node), id=node.id, title=node.title, max_ways=MAX_WAYS, what=reason
                 )
 
@@ -205,7 +205,7 @@ class ExecGraph:
                 PLAN068 (a type that is not that of the field).
         """
         if not self.sinks:
-            raise _error("PLAN048", "/nodes", sink=_SINK, what="sink")
+            raise error_at("PLAN048", "/nodes", sink=_SINK, what="sink")
         for node in self.nodes:
             self._check_inputs(node)
         reached_ids, open_ids = set[int](), [sink.id for sink in self.sinks]
@@ -216,13 +216,13 @@ class ExecGraph:
                 open_ids.extend(self._inputs[current])
         for node in self.nodes:
             if node.id not in reached_ids:
-                raise _error("PLAN038", self.pointer(node), id=node.id, title=node.title)
+                raise error_at("PLAN038", self.pointer(node), id=node.id, title=node.title)
             self._check_fields(node)
 
     def _check_inputs(self, node: ExecNode) -> None:
         have, want = len(self._inputs[node.id]), node.input_count
         if have != want if want is not None else have == 0:
-            raise _error(
+            raise error_at(
                 "PLAN047",
                 self.pointer(node),
                 node=node,
@@ -230,7 +230,7 @@ class ExecGraph:
                 expected="one or more edges to it" if want is None else f"{_count(want, 'edge')} to it",
             )
         if len(node.input_properties) != have:
-            raise _error(
+            raise error_at(
                 "PLAN047.input_properties",
                 self.pointer(node) + "/inputProperties",
                 node=node,
@@ -246,7 +246,7 @@ class ExecGraph:
                 raise self._bad_ref(node, ref, len(fields))
             if ref.type is not None and ref.type.root != fields[ref.field].type.root:
                 field = fields[ref.field]
-                raise _error("PLAN068", self.pointer(node) + ref.pointer + "/type", node=node, ref=ref, found=field)
+                raise error_at("PLAN068", self.pointer(node) + ref.pointer + "/type", node=node, ref=ref, found=field)
         self._check_output(node)
 
     def _check_output(self, node: ExecNode) -> None:
@@ -254,7 +254,7 @@ class ExecGraph:
         pointer = self.pointer(node) + "/outputType"
         subject = f"the outputType of node {node.id} ({node.title}) has"
         if want is not None and len(fields) != len(want):
-            raise _error(
+            raise error_at(
                 "PLAN064",
                 pointer,
                 what=subject,
@@ -263,12 +263,12 @@ class ExecGraph:
             )
         for have, computed_type in zip(fields, want or (), strict=False):
             if computed_type is not None and have.type.root != computed_type.root:
-                raise _error("PLAN068.computed", pointer, what=subject, have=have, expected=computed_type.summary())
+                raise error_at("PLAN068.computed", pointer, what=subject, have=have, expected=computed_type.summary())
 
     def _bad_ref(self, node: ExecNode, ref: FieldRef, width: int) -> PlanError:
         one = len(self._inputs[node.id]) == 1
         side = "" if one else " of both inputs" if ref.input is None else f" of input {ref.input}"
-        return _error(
+        return error_at(
             "PLAN049",
             self.pointer(node) + ref.pointer,
             id=node.id,
@@ -298,7 +298,7 @@ class ExecGraph:
             names = " -> ".join(
                 titles if len(titles) <= 12 else [*titles[:8], f"{len(titles) - 10} more", *titles[-2:]]
             )
-            raise _error("PLAN039", f"/edges/{self._edge_on(cycle)}", names=names)
+            raise error_at("PLAN039", f"/edges/{self._edge_on(cycle)}", names=names)
         return tuple(sorted_nodes)
 
     def _cycle(self, left: set[int]) -> list[int]:
@@ -314,10 +314,9 @@ class ExecGraph:
         return self.edges.index((cycle[-1], cycle[0]))
 
 
-def _error(
-    code: str, pointer: str, *, expected: str | None = None, hint: str | None = None, **values: object
-) -> PlanError:
-    return PlanError(code, place=Place(pointer=pointer), expected=expected, hint=hint, **values)
+def error_at(code: str, pointer: str, *, expected: str | None = None, **values: Any) -> PlanError:
+    """An error at a JSON pointer of a plan."""
+    return PlanError(code, place=Place(pointer=pointer), expected=expected, **values)
 
 
 def _count(number: int, noun: str) -> str:
@@ -334,7 +333,7 @@ def _some(ids: Iterable[int]) -> str:
 
 def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
     if not isinstance(data, dict):
-        raise _error("PLAN065", "", top=", ".join(_TOP))
+        raise error_at("PLAN065", "", top=", ".join(_TOP))
     for key in data:
         if key not in _TOP:
             raise PlanError(
@@ -346,9 +345,9 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
             )
     for key, kind, name in zip(_TOP, (str, list, list), ('a text such as "2.3"', "a list", "a list"), strict=True):
         if key not in data:
-            raise _error("PLAN041", "", key=key)
+            raise error_at("PLAN041", "", key=key)
         if not isinstance(data[key], kind):
-            raise _error("PLAN040", f"/{key}", shown=value_text(data[key]), what=f'"{key}"', expected=name)
+            raise error_at("PLAN040", f"/{key}", shown=value_text(data[key]), what=f'"{key}"', expected=name)
     if data["flinkVersion"] not in FLINK_VERSIONS:
         raise PlanError(
             "PLAN066",
@@ -358,19 +357,19 @@ def _top_level(data: Any) -> tuple[str, list[Any], list[Any]]:
             hint=nearest(data["flinkVersion"], FLINK_VERSIONS),
         )
     if not data["nodes"]:
-        raise _error("PLAN048", "/nodes", what="nodes")
+        raise error_at("PLAN048", "/nodes", what="nodes")
     return data["flinkVersion"], data["nodes"], data["edges"]
 
 
 def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) -> tuple[int, int]:
     pointer = f"/edges/{position}"
     if not isinstance(raw, dict):
-        raise _error("PLAN040", pointer, shown=value_text(raw), what="an edge")
+        raise error_at("PLAN040", pointer, shown=value_text(raw), what="an edge")
     for key in ("source", "target"):
         if key not in raw:
-            raise _error("PLAN041", pointer, key=key)
+            raise error_at("PLAN041", pointer, key=key)
         if not isinstance(raw[key], int) or isinstance(raw[key], bool):
-            raise _error(
+            raise error_at(
                 "PLAN040",
                 f"{pointer}/{key}",
                 shown=value_text(raw[key]),
@@ -395,4 +394,4 @@ def _edge(raw: Any, position: int, strict: bool, warnings: list[PlanWarning]) ->
 
 def _require_value(raw: dict[str, Any], key: str, value: Any, pointer: str) -> None:
     if raw.get(key, value) != value:
-        raise _error("PLAN067", f"{pointer}/{key}", key=key, given=json.dumps(raw[key])[:60], value=json.dumps(value))
+        raise error_at("PLAN067", f"{pointer}/{key}", key=key, given=json.dumps(raw[key])[:60], value=json.dumps(value))

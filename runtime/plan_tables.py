@@ -21,7 +21,7 @@ from stateplan.connectors.registry import (
     metadata_columns,
     validate_table,
 )
-from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.graph import ExecGraph, error_at
 from stateplan.execnodes.model import PlanModel
 from stateplan.execnodes.nodes.base import own_values
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
@@ -287,25 +287,19 @@ def _check_metadata(keys: Sequence[str], table: ResolvedTable, pointer: str) -> 
 def _check_names(names: Sequence[str], columns: Sequence[str], pointer: str) -> None:
     for position, name in enumerate(names):
         if name not in columns:
-            raise _error("PLAN049.column", f"{pointer}/{position}", name=name, columns=", ".join(columns))
+            raise error_at("PLAN049.column", f"{pointer}/{position}", name=name, columns=", ".join(columns))
 
 
 def _check_path(path: Sequence[int], width: int, pointer: str) -> None:
     if not path or path[0] >= width:
         what = f"column {path[0]}" if path else "no column"
         expectation = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
-        raise _error("PLAN049.column_of_scan", pointer, what=what, width=width, expected=expectation)
+        raise error_at("PLAN049.column_of_scan", pointer, what=what, width=width, expected=expectation)
     if len(path) > 1:
-        raise _error("PLAN035.part_of_column", pointer)
+        raise error_at("PLAN035.part_of_column", pointer)
 
 
 def _check_refs(rex: Rex, width: int, pointer: str) -> None:
     for index in input_refs(rex):
         if index >= width:
-            raise _error("PLAN049.field_of_scan", pointer, index=index, width=width)
-
-
-def _error(
-    code: str, pointer: str, *, expected: str | None = None, hint: str | None = None, **values: object
-) -> PlanError:
-    return PlanError(code, place=Place(pointer=pointer), expected=expected, hint=hint, **values)
+            raise error_at("PLAN049.field_of_scan", pointer, index=index, width=width)

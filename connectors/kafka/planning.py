@@ -180,21 +180,25 @@ class Planner:
         Returns:
             Offsets; -1 where there is no such message.
         """
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
-        if not places:
-            return {}
+        requests = [TopicPartition(topic, number, at) for topic, number in places]
+        return self._offsets(self.client.consumer.offsets_for_times, requests)
+
+    def _offsets(self, call: Callable[..., list[TopicPartition]], requests: Sequence[TopicPartition]) -> Offsets:
+        """The offsets that a call of the client returns for some partitions. Raises as :meth:`_answer`."""
+        from confluent_kafka import KafkaException
 
         def ask(left: float) -> list[TopicPartition]:
-            wanted = [TopicPartition(topic, number, at) for topic, number in places]
-            found: list[TopicPartition] = self.client.consumer.offsets_for_times(wanted, timeout=left)
-            for one in found:
-                if one.error is not None:
-                    raise KafkaException(one.error)
-            return found
+            partitions = call(requests, timeout=left)
+            for partition in partitions:
+                if partition.error is not None:
+                    raise KafkaException(partition.error)
+            return partitions
 
-        found = self._answer(ask, places)
-        return {(one.topic, one.partition): one.offset for one in found}
+        places = [(request.topic, request.partition) for request in requests]
+        answer = self._answer(ask, places) if places else []
+        return {(partition.topic, partition.partition): partition.offset for partition in answer}
 
     def _answer(self, ask: Callable[[float], T], places: Sequence[Place]) -> T:
         """The answer to a call about partitions. Raises RunError RUN110 to RUN113, RUN115, RUN118."""
@@ -217,21 +221,13 @@ class Planner:
 
     def committed_offsets(self, places: Sequence[Place]) -> Offsets:
         """The offsets of the group; partitions without one are left out."""
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import TopicPartition
 
-        if self.brokers.group is None or not places:
+        if self.brokers.group is None:
             return {}
-
-        def ask(left: float) -> list[TopicPartition]:
-            wanted = [TopicPartition(topic, number) for topic, number in places]
-            found: list[TopicPartition] = self.client.consumer.committed(wanted, timeout=left)
-            for one in found:
-                if one.error is not None:
-                    raise KafkaException(one.error)
-            return found
-
-        found = self._answer(ask, places)
-        return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+        requests = [TopicPartition(topic, number) for topic, number in places]
+        offsets = self._offsets(self.client.consumer.committed, requests)
+        return {place: offset for place, offset in offsets.items() if offset >= 0}
 
     # ---- where partitions begin and end ------------------------------------------------------------------------
 

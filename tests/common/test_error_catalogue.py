@@ -66,7 +66,7 @@ def raised() -> list[Raised]:
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-            if name not in {*_CLASSES, "_error", "error", "fail"}:
+            if name not in {*_CLASSES, "_error", "error", "error_at", "fail"}:
                 continue
             values = {str(k.arg): _text(k.value) for k in node.keywords}
             where = f"{path.relative_to(ROOT)}:{node.lineno}"
