@@ -53,9 +53,6 @@ class ArrowTable(Connector):
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         return {key: options[key] for key in ("connector", "rows", "digest") if key in options}
 
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return False
-
     def source(self, table: SourceTable) -> Source[Any]:
         return self._rows(table)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
-from stateplan.common.files import HADOOP, handed_file, local_path, plain_path, scheme_of, shown
+from stateplan.common.files import HADOOP, handed_file, plain_path, scheme_of, shown
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.connectors.formats.base import Decoder, Encoder
 from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
@@ -169,9 +169,6 @@ class Filesystem(Connector):
 
     def until_now(self, options: Mapping[str, str]) -> Mapping[str, str]:
         return {key: text for key, text in options.items() if key != "source.monitor-interval"}
-
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return local_path(options["path"]) is None
 
     def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
         return list_partitions(options["path"], keys, self.value(options, "partition.default-name"))

@@ -548,10 +548,6 @@ class Connector:
         """Raises an OptionError or CatalogError where the primary key, the options and the formats (of the table, and
         of the keys of its messages) do not go together."""
 
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        """Whether every machine of a cluster reaches the table at the same place; None for a table without a place."""
-        return None
-
     def places(self, options: Mapping[str, str]) -> Iterable[str]:
         """Servers and files that a table reaches by options whose keys do not end in a word such as ``path`` or
         ``url``: URLs (see :func:`server_url`) and paths. A gateway with roots refuses those that are not below one.

@@ -9,12 +9,11 @@ The options are the rows of :class:`Replay`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, column
-from stateplan.common.files import local_path
 from stateplan.common.options import PATH, Role
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.connectors.formats.base import Format, StampedDecoder
@@ -44,9 +43,6 @@ class Replay(Connector):
 
     def takes_format(self, fmt: Format, role: Role) -> bool:
         return fmt.is_lines
-
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return local_path(options["path"]) is None
 
     def source(self, table: SourceTable) -> Source[Any]:
         return ReplayTable.of(table)

@@ -214,4 +214,4 @@ def _within_depth(source: str) -> Iterator[None]:
         with coded_error():
             yield
     except RecursionError:
-        raise too_deep(source) from None
+        raise too_deep() from None

@@ -131,7 +131,7 @@ class TableEnvironment(Tables, Names, AttributeHints):
                 error.place = replace(error.place, file=statement.file)
             raise
         except RecursionError:
-            raise too_deep(statement.source, statement.file) from None
+            raise too_deep(statement.file) from None
 
     def explain_sql(self, statement: str, *details: str) -> str:
         """The plan of a query, an INSERT or a statement set, for people.

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place, StateplanError
-from stateplan.common.files import local_path
 from stateplan.common.options import Option, OptionType, Role, alike, flag
 from stateplan.connectors.delta.properties import PROPERTIES, properties_of
 from stateplan.connectors.delta.schema import check_columns, check_partitions
@@ -173,9 +172,6 @@ class Delta(Connector):
 
     def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
         return UPSERT
-
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return local_path(options[TABLE_PATH]) is None
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
         return places_of({key.removeprefix(STORAGE): text for key, text in options.items() if key.startswith(STORAGE)})

@@ -263,10 +263,10 @@ class Jdbc(Connector):
         self._server(options, place)
         if split_name(options["table-name"]) is None or len(split_name(options["table-name"]) or ()) > 2:
             raise OptionError("OPT151", name=options["table-name"], place=place)
-        self._check_partitions(options, fields, place)
+        self._check_partitions(options, place)
         self._check_cache(options, place)
 
-    def _check_partitions(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
+    def _check_partitions(self, options: Mapping[str, str], place: Place | None) -> None:
         keys = [o.key for o in _SCAN if o.key.startswith("scan.partition.")]
         if 0 < sum(key in options for key in keys) < len(keys):
             raise OptionError("OPT148", keys=keys, place=place)
@@ -295,9 +295,6 @@ class Jdbc(Connector):
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
         return places_of(options.get("url", ""), properties_of(options))
-
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return None
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         texts = {key: options[key] for key in ("connector", "url", "table-name") if key in options}

@@ -245,9 +245,6 @@ class _Topics(Connector):
     def programs(self, options: Mapping[str, str]) -> Iterator[str]:
         return programs_of(_properties(options))
 
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return True
-
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         topic_options = {key: options[key] for key in ("topic", "topic-pattern") if key in options}
         with suppress(OptionError):
@@ -287,7 +284,7 @@ class _Topics(Connector):
         formats: tuple[Format | None, Format | None],
         place: Place | None,
     ) -> None:
-        check_formats(self.name, options, primary_key, formats, place)
+        check_formats(self.name, primary_key, formats, place)
         layout_of(options, fields, primary_key if self.upsert else (), place)
 
     def source(self, table: SourceTable) -> Source[Any]:

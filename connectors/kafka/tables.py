@@ -45,7 +45,6 @@ def check_topic(options: Mapping[str, str], place: Place | None) -> None:
 
 def check_formats(
     connector: str,
-    options: Mapping[str, str],
     primary_key: Sequence[str],
     formats: tuple[Format | None, Format | None],
     place: Place | None,

@@ -225,9 +225,6 @@ class PostgresCdc(Connector):
             server = server_url("jdbc:postgresql", f"{options['hostname']}:{options.get('port', '5432')}")
             yield f"{server}/{options.get('database-name', '')}"
 
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return True
-
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         return {key: options[key] for key in _PLACE if key in options}
 

@@ -87,10 +87,10 @@ def _condition(left: Scope, right: Scope, scope: Scope, node: exp.Expr, source: 
     place = place_of(node, source)
     if node.args.get("method") == "NATURAL":
         names = [n for n, _ in left.star() if any(n == m for m, _ in right.star())]
-        return and_(scope.with_common(left, right, [(n, place) for n in names], place))
+        return and_(scope.with_common(left, right, [(n, place) for n in names]))
     if node.args.get("using"):
         shared = [(n.name, place_of(n, source)) for n in node.args["using"]]
-        return and_(scope.with_common(left, right, shared, place))
+        return and_(scope.with_common(left, right, shared))
     if node.args.get("on") is not None:
         return _OnBinder(scope, "ON").condition(node.args["on"], "ON")
     if node.args.get("side") or node.args.get("kind") == "INNER" or _without_condition(node, source):

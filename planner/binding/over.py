@@ -262,10 +262,10 @@ def _named(binder: Binder, name: exp.Expr) -> exp.Expr:
 def _frame(binder: Binder, spec: exp.Expr) -> Frame:
     args = spec.args
     rows = args["kind"] == "ROWS"
-    lower = _bound(binder, spec, args["start"], args.get("start_side"), rows)
+    lower = _bound(binder, args["start"], args.get("start_side"), rows)
     upper = CURRENT_ROW
     if args.get("end") is not None:
-        upper = _bound(binder, spec, args["end"], args.get("end_side"), rows)
+        upper = _bound(binder, args["end"], args.get("end_side"), rows)
     order = ("UNBOUNDED_PRECEDING", "PRECEDING", "CURRENT_ROW", "FOLLOWING", "UNBOUNDED_FOLLOWING")
     first, last = order.index(lower.kind), order.index(upper.kind)
     if first > last or lower.kind == "UNBOUNDED_FOLLOWING" or upper.kind == "UNBOUNDED_PRECEDING":
@@ -273,7 +273,7 @@ def _frame(binder: Binder, spec: exp.Expr) -> Frame:
     return Frame(rows, lower, upper)
 
 
-def _bound(binder: Binder, spec: exp.Expr, value: object, side: str | None, rows: bool) -> Bound:
+def _bound(binder: Binder, value: object, side: str | None, rows: bool) -> Bound:
     if side is None:
         return CURRENT_ROW
     if not isinstance(value, exp.Expr):

@@ -91,7 +91,7 @@ class Scope:
         types = {r.offset + i: t for r in relations for i, (_, t) in enumerate(r.fields)}
         return replace(self, relations=relations, common={n: _retyped(rex, types) for n, rex in self.common.items()})
 
-    def with_common(self, left: Scope, right: Scope, names: Iterable[tuple[str, Place]], place: Place) -> list[Rex]:
+    def with_common(self, left: Scope, right: Scope, names: Iterable[tuple[str, Place]]) -> list[Rex]:
         """Makes the columns ``names`` common to both sides of a join; returns the equality conditions.
 
         Raises:

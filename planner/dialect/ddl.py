@@ -186,13 +186,13 @@ class DdlParser(QueryParser):
         self._refuse_unique()
         self._expect("PRIMARY", "KEY")
         columns = self._columns()
-        return self._mark(nodes.PrimaryKey(this=name, expressions=columns, enforced=self._enforced(start)), start)
+        return self._mark(nodes.PrimaryKey(this=name, expressions=columns, enforced=self._enforced()), start)
 
     def _refuse_unique(self) -> None:
         if self._is("UNIQUE"):
             raise self._unsupported("UNIQUE", self._curr, "Flink, too, has only PRIMARY KEY ... NOT ENFORCED")
 
-    def _enforced(self, start: Any) -> bool:
+    def _enforced(self) -> bool:
         if self._accept("NOT", "ENFORCED"):
             return False
         if self._accept("ENFORCED") or self._is(",") or self._is(")") or self._is("COMMENT"):
@@ -217,7 +217,7 @@ class DdlParser(QueryParser):
             constraint = self._name("a name of the constraint") if self._accept("CONSTRAINT") else None
             self._refuse_unique()
             self._expect("PRIMARY", "KEY")
-            key_node = self._mark(nodes.PrimaryKey(this=constraint, enforced=self._enforced(key_start)), key_start)
+            key_node = self._mark(nodes.PrimaryKey(this=constraint, enforced=self._enforced()), key_start)
         comment = self._comment()
         ends = self._at_end() or self._word_at(0) in (",", ")", ";", *(("FIRST", "AFTER") if placed else ()))
         if not ends:

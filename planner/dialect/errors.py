@@ -55,6 +55,6 @@ def unsupported(what: str, place: Place | None, hint: str | None = None) -> SqlE
     return SqlError("SQL004", what=what, place=place, hint=hint)
 
 
-def too_deep(source: str, file: str | None = None) -> SqlError:
+def too_deep(file: str | None = None) -> SqlError:
     """SQL009, without a place: the text is deeper than anything that walks its tree can go."""
     return SqlError("SQL009", place=Place(file=file))

@@ -123,7 +123,7 @@ class FlinkParser(DdlParser):
         try:
             return read(self)
         except RecursionError:
-            raise too_deep(text) from None
+            raise too_deep() from None
         except SqlError as error:
             if file is not None and error.place is not None and error.place.file is None:
                 error.place = replace(error.place, file=file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Rex, input_refs
 from stateplan.planner.expressions.comparison import is_safe
 from stateplan.planner.expressions.ops import (
@@ -44,7 +43,7 @@ def case_operands(branches: Sequence[Branch]) -> list[Rex]:
     return [o for b in branches[:-1] for o in (b.condition, b.value)] + [branches[-1].value]
 
 
-def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, type: LogicalType) -> Rex | None:  # noqa: A002
+def boolean_case(branches: Sequence[Branch], unknown_as: NullAs) -> Rex | None:
     """A CASE of booleans without CASE, or None where that cannot be done."""
     values = [b.value for b in branches]
     if not all(is_safe(v) for v in values) or not all(is_safe(b.condition) for b in branches[1:]):

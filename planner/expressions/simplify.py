@@ -450,7 +450,7 @@ class Simplifier:
         if len(branches) == 1:
             return _ensure_type(branches[0].value, rex.type)
         if rex.type.root == "BOOLEAN":
-            result = boolean_case(branches, unknown_as, rex.type)
+            result = boolean_case(branches, unknown_as)
             if result is not None:
                 if narrows(result.type, rex.type):
                     return self.simplify(result, unknown_as)

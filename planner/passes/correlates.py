@@ -225,7 +225,7 @@ def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
         return _some_other(left, query, to)
     extreme = "MIN" if query.comparison in (">", ">=") else "MAX"
     calls = [_call(extreme, query.rel, "m"), _call("COUNT", query.rel, "c", ()), _call("COUNT", query.rel, "d")]
-    joined, (m, total, known), none = _with_figures(left, query, to, query.rel, calls)
+    joined, (m, total, known), none = _with_figures(left, to, query.rel, calls)
     holds = compare(query.comparison, query.operands[0], m)
     operands: list[Rex] = [
         none,
@@ -247,7 +247,7 @@ def _some_other(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
     # As in Flink, DISTINCT says nothing about the number of all rows.
     total_call = _call("COUNT", rows, "c", (), distinct=to.correlated)
     calls = [total_call, _call("COUNT", rows, "d", distinct=to.correlated), _call("MAX", rows, "m")]
-    joined, (total, known, m), none = _with_figures(left, query, to, rows, calls)
+    joined, (total, known, m), none = _with_figures(left, to, rows, calls)
     value, one = query.operands[0], Literal(INT.not_null(), 1)
     other = compare("<>", value, m)
     operands: list[Rex] = [none, FALSE]
@@ -272,9 +272,7 @@ def _call(function: str, rel: Rel, name: str, args: Sequence[int] = (0,), *, dis
     return replace(aggregate_call(function, rel, args, name, grouped=False), distinct=distinct)
 
 
-def _with_figures(
-    left: Rel, query: SubQuery, to: _Left, rows: Rel, calls: Sequence[AggCall]
-) -> tuple[Rel, list[Rex], Rex]:
+def _with_figures(left: Rel, to: _Left, rows: Rel, calls: Sequence[AggCall]) -> tuple[Rel, list[Rex], Rex]:
     """``left`` joined with ``calls`` over the rows of the query, one of which counts all of them (``c``).
 
     Returns:

@@ -108,8 +108,7 @@ def arrange(
     boxes = {name: Placed(xs[n], tops[level[n]], graph.widths[n], heights[n], level[n]) for name, n in number.items()}
     ports = _ports(graph, pairs, xs)
     routes = tuple(
-        _route(chain, port, graph, xs, tops, tallest, level, heights)
-        for chain, port in zip(graph.chains, ports, strict=True)
+        _route(chain, port, xs, tops, tallest, level, heights) for chain, port in zip(graph.chains, ports, strict=True)
     )
     width = max((x + w / 2 for x, w in zip(xs, graph.widths, strict=True)), default=0.0) + margin
     return Layout(boxes, routes, width, max(total - rise, 0.0) + margin)
@@ -301,7 +300,6 @@ def _ports(graph: _Graph, pairs: Sequence[tuple[int, int]], xs: Sequence[float])
 def _route(
     chain: Sequence[int],
     port: float,
-    graph: _Graph,
     xs: Sequence[float],
     tops: Sequence[float],
     tallest: Sequence[float],

@@ -71,9 +71,6 @@ class Ledger(Connector):
     def is_bounded(self, options: Mapping[str, str]) -> bool:
         return bool(self.value(options, "scan.mode") == "snapshot")
 
-    def shared_location(self, options: Mapping[str, str]) -> bool | None:
-        return False
-
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         return {key: options[key] for key in ("path", "table")}
 
