@@ -22,10 +22,9 @@ import polars as pl
 from stateplan.common.changelog import KIND
 from stateplan.common.types import parse_type
 from stateplan.connectors.jdbc import Jdbc
-from stateplan.connectors.jdbc.lookup import fresh
 from stateplan.connectors.jdbc.scan import JdbcSource
 from stateplan.connectors.protocol import SinkTable, SourceTable
-from tests.support.postgres import Database, running
+from tests.support.postgres import Database, fresh_lookups, running
 
 FIELDS = tuple((f.name, f.type) for f in parse_type("ROW<id BIGINT, product BIGINT, cnt BIGINT, note STRING>").fields)
 COLUMNS = "id bigint PRIMARY KEY, product bigint, cnt bigint, note text"
@@ -137,7 +136,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     rows: int = given.rows
-    with running({"fsync": "on", "full_page_writes": "on"}) as server, tempfile.TemporaryDirectory() as folder, fresh():
+    with (
+        running({"fsync": "on", "full_page_writes": "on"}) as server,
+        tempfile.TemporaryDirectory() as folder,
+        fresh_lookups(),
+    ):
         database = server.database()
         database.execute(
             f"CREATE TABLE source ({COLUMNS})",

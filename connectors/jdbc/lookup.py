@@ -8,9 +8,8 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -370,16 +369,6 @@ def _left(column: Column, data_type: LogicalType) -> str:
 
 def _clock() -> int:
     return time.time_ns() // 1_000_000
-
-
-@contextmanager
-def fresh() -> Iterator[None]:
-    """Nothing is kept of what was looked up before, or in here."""
-    forget()
-    try:
-        yield
-    finally:
-        forget()
 
 
 def lookup_of(table: SourceTable, server: Server) -> JdbcLookup:

@@ -17,12 +17,11 @@ from hypothesis import strategies as st
 from stateplan.common.errors import StateplanError
 from stateplan.common.types import BOOLEAN, INT
 from stateplan.connectors import retries
-from stateplan.connectors.jdbc import lookup as lookups
 from stateplan.connectors.jdbc.scan import JdbcSource, Ranges
 from stateplan.connectors.retries import interruptible
 from stateplan.functions.rex import Call, InputRef, Literal
 from tests.connectors.jdbc_tables import lookup, read, source
-from tests.support.postgres import Database, refused
+from tests.support.postgres import Database, fresh_lookups, refused
 
 
 def splits_of(found: JdbcSource) -> list[dict[str, Any]]:
@@ -234,7 +233,7 @@ def test_a_connection_that_breaks_while_rows_come(
     copied.folder = tmp_path / "source"
     assert sorted(row[0] for row in rows_of(copied, splits_of(copied))) == [*range(1, 150_001)]
     again(True)
-    with lookups.fresh():
+    with fresh_lookups():
         assert lookup(database, "v", "id INT, s STRING").rows(0, None).height == 150_000
     monkeypatch.undo()
     again(True)

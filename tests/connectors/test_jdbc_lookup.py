@@ -30,12 +30,12 @@ from stateplan.connectors.jdbc.lookup import JdbcLookup
 from stateplan.connectors.retries import interruptible
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import lookup, options
-from tests.support.postgres import Database, Postgres
+from tests.support.postgres import Database, Postgres, fresh_lookups
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    with lookups.fresh():
+    with fresh_lookups():
         yield
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from stateplan.common.errors import StateplanError
-from stateplan.connectors.jdbc import lookup as lookups
 from stateplan.connectors.jdbc.sink import JdbcSink
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import changes, options, source, write
-from tests.support.postgres import PASSWORD, Database, Postgres
+from tests.support.postgres import PASSWORD, Database, Postgres, fresh_lookups
 
 COLUMNS = "id INT, moment TIMESTAMP(3), moments ARRAY<TIMESTAMP(3)>, shown STRING"
 
@@ -24,7 +23,7 @@ def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The zone of the machine is another one."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     monkeypatch.setenv("JDBC_PASSWORD", PASSWORD)
-    with lookups.fresh():
+    with fresh_lookups():
         yield
 
 

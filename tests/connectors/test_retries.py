@@ -15,13 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.connectors import retries
-from stateplan.connectors.jdbc import lookup as lookups
 from stateplan.connectors.protocol import Lookup
 from stateplan.connectors.retries import Again, interruptible, pause
 from stateplan.runtime.local.job import LocalJob
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import lookup, options
-from tests.support.postgres import Database
+from tests.support.postgres import Database, fresh_lookups
 
 Row = tuple[int, int]
 TABLES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=5), min_size=1, max_size=5)
@@ -110,7 +109,7 @@ def test_a_row_that_comes_while_a_look_up_waits_is_found(database: Database, mon
         database.execute(f"INSERT INTO people VALUES ({len(waits) + 1}, 'late')")
 
     monkeypatch.setattr(retries, "pause", comes)
-    with lookups.fresh():
+    with fresh_lookups():
         assert people(database)(1, 2, 3) == [(1, "one"), (2, "late"), (3, "late")]
     assert waits == [250, 250]
 
@@ -120,7 +119,7 @@ PARTIAL = {"lookup.cache": "PARTIAL", "lookup.partial-cache.max-rows": "100"}
 
 def test_a_cache_keeps_what_the_last_attempt_found(database: Database, waits: list[float]) -> None:
     """As in Flink: a key that it knows to have no rows is not looked up again."""
-    with lookups.fresh():
+    with fresh_lookups():
         ask = people(database, PARTIAL)
         assert ask(1, 2) == [(1, "one")]
         assert len(waits) == 3
@@ -130,7 +129,7 @@ def test_a_cache_keeps_what_the_last_attempt_found(database: Database, waits: li
 
 
 def test_a_cache_without_missing_keys_hides_no_retry(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    with lookups.fresh():
+    with fresh_lookups():
         ask = people(database, {**PARTIAL, "lookup.partial-cache.cache-missing-key": "false"}, attempts=1)
         waits: list[float] = []
         monkeypatch.setattr(retries, "pause", waits.append)
@@ -145,7 +144,7 @@ def test_a_cache_without_missing_keys_hides_no_retry(database: Database, monkeyp
 
 def test_a_cache_of_the_whole_table_has_no_retries(database: Database, waits: list[float]) -> None:
     full = {"lookup.cache": "FULL", "lookup.full-cache.periodic-reload.interval": "1 h"}
-    with lookups.fresh():
+    with fresh_lookups():
         assert people(database, full)(1, 2) == [(1, "one")]
     assert waits == []
 
@@ -173,7 +172,7 @@ def test_a_job_waits_for_a_row(database: Database) -> None:
     session.execute_sql(f"CREATE TABLE people (id BIGINT, name STRING) WITH ({pairs})")
     query = joined(session, "100 ms", 300)
     later = threading.Timer(0.5, database.execute, ["INSERT INTO people VALUES (2, 'two')"])
-    with lookups.fresh():
+    with fresh_lookups():
         later.start()
         began = time.monotonic()
         rows = sorted(tuple(row) for row in session.execute_sql(query).collect())

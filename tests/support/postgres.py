@@ -28,6 +28,7 @@ import adbc_driver_postgresql.dbapi as adbc
 import pytest
 
 from stateplan.common.errors import StateplanError
+from stateplan.connectors.jdbc.lookup import forget
 
 USER = "postgres"
 PASSWORD = "pg/s3cret%pass"
@@ -277,3 +278,13 @@ def running(settings: dict[str, str] | None = None) -> Iterator[Postgres]:
         yield server
     finally:
         server.remove()
+
+
+@contextmanager
+def fresh_lookups() -> Iterator[None]:
+    """No lookup uses what was read before or is read in here."""
+    forget()
+    try:
+        yield
+    finally:
+        forget()
