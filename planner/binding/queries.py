@@ -53,6 +53,7 @@ from stateplan.planner.catalog.functions import FoundFunction
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogView
 from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.dialect.calls import NO_PARENTHESES
 from stateplan.planner.expressions.ops import outer_field, rewrite
 from stateplan.planner.positions import not_supported, place_of
 
@@ -573,12 +574,9 @@ def _own_name(node: exp.Expr) -> str | None:
         return str(node.this.name)
     if isinstance(node, exp.Dot) and isinstance(owner(node, exp.Dot), exp.Column):
         return str(node.expression.name)
-    if isinstance(node, exp.Anonymous) and not node.expressions and function_name(node) in _BARE:
+    if isinstance(node, exp.Anonymous) and not node.expressions and function_name(node) in NO_PARENTHESES:
         return function_name(node)
     return None
-
-
-_BARE = frozenset({"CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP"})
 
 
 def _without(node: exp.Expr, key: str) -> exp.Expr:

@@ -17,20 +17,13 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
+from stateplan.functions.table import functions
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import marked
 from stateplan.planner.dialect.json_calls import JsonCallParser
 
-#: Functions that are called without parentheses.
-NO_PARENTHESES = frozenset(
-    {
-        "CURRENT_DATE",
-        "CURRENT_TIME",
-        "CURRENT_TIMESTAMP",
-        "LOCALTIME",
-        "LOCALTIMESTAMP",
-    }
-)
+NO_PARENTHESES = frozenset(function.name for function in functions() if function.syntax == "FUNCTION_ID")
+"""Functions that are called without parentheses."""
 
 #: Reserved words that stand for a column of that name, alone and unquoted: Flink has none of the functions that they
 #: are in the standard.

@@ -17,7 +17,7 @@ from stateplan.planner.digest.expressions import call_name
 from stateplan.planner.digest.literals import calcite_type, charset, full_type, plain_literal, typed_literal
 from stateplan.planner.expressions.ops import COMPARISONS, RANKING, Over, SubQuery, outer_of
 
-_SHARED_TYPES = frozenset({*COMPARISONS, "+", "-", "*", "/"})
+SHARED_TYPES = frozenset({*COMPARISONS, "+", "-", "*", "/"})
 """Operators whose constants are shown without the type that the other operand has as well."""
 
 _UNFRAMED = frozenset({*RANKING, "LAG"})
@@ -75,7 +75,7 @@ class LogicalNotation:
             return self.text(operand)
         if name in ("AND", "OR"):
             return value(operand)
-        if name in _SHARED_TYPES and len(rex.children) == 2:
+        if name in SHARED_TYPES and len(rex.children) == 2:
             other = rex.children[1 - position]
             says = not isinstance(other, Literal) or typed_literal(other) == value(other)
             if says and same_type(operand.type, other.type):

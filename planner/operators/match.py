@@ -16,13 +16,10 @@ from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Rel, field_names
 from stateplan.planner.digest.expressions import Notation, call_name, key_names, order_text
 from stateplan.planner.digest.literals import calcite_type, charset, full_type, plain_literal, typed_literal
-from stateplan.planner.expressions.ops import COMPARISONS
+from stateplan.planner.digest.logical_expressions import SHARED_TYPES
 from stateplan.planner.operators.base import Lowering, Operator, exchanged
 from stateplan.planner.operators.ranking import sort_spec
 from stateplan.planner.physical import Physical
-
-_SHARED_TYPES = frozenset({*COMPARISONS, "+", "-", "*", "/"})
-"""Operators whose constants are shown without the type that the other operand has as well."""
 
 
 class MatchOperator(Operator[Match], of=Match, node=MatchNode, clause="MATCH_RECOGNIZE"):
@@ -88,7 +85,7 @@ def _condition(rex: Rex) -> str:
         return f"{_condition(rex.expr)}.{rex.name}"
     op, operands = call_name(rex), list(rex.children)
     shown = [_condition(c) for c in operands]
-    if op in _SHARED_TYPES and len(operands) == 2:
+    if op in SHARED_TYPES and len(operands) == 2:
         pairs = zip(operands, reversed(operands), shown, strict=True)
         shown = [_untyped(o, text) if _says_type(other, o) else text for o, other, text in pairs]
     if op in ("CAST", "TRY_CAST"):
