@@ -6,7 +6,9 @@ import contextlib
 import fnmatch
 import os
 import posixpath
+import shutil
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import total_ordering
 from pathlib import Path
@@ -216,6 +218,39 @@ def remove_tree(path: AnyPath) -> None:
     else:
         with contextlib.suppress(OSError):
             remove(path.fs, path.path)
+
+
+_THREADS = 8
+"""So many files are copied at once."""
+
+
+def copy_tree(source: AnyPath, target: AnyPath) -> None:
+    """Copies a file, or all files below a folder, with their times; nothing where there is neither. Locks and files
+    that are not finished stay behind. Raises OSError."""
+    if source.is_file():
+        _copy_file(source, target)
+        return
+    if not source.is_dir():
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    files: list[tuple[AnyPath, AnyPath]] = []
+    for path in ordered(source.rglob("*")):
+        place = target / inside(path, source)
+        if path.is_dir():
+            place.mkdir(parents=True, exist_ok=True)
+        elif not path.name.endswith((".tmp", ".lock")):
+            files.append((path, place))
+    with ThreadPoolExecutor(_THREADS) as pool:
+        for future in [pool.submit(_copy_file, *pair) for pair in files]:
+            future.result()
+
+
+def _copy_file(source: AnyPath, target: AnyPath) -> None:
+    if isinstance(source, Path) and isinstance(target, Path):
+        shutil.copy2(source, target)
+        return
+    target.write_bytes(source.read_bytes())
+    set_time(target, source.stat().st_mtime)
 
 
 def write_whole(path: AnyPath, text: str, lasting: bool = False) -> None:

@@ -21,8 +21,10 @@ class Blackhole(Connector):
         return changelog_mode - {RowKind.UPDATE_BEFORE}
 
     def sink(self, table: SinkTable) -> Sink:
-        return _Nothing()
+        return Nothing()
 
 
-class _Nothing(Sink):
+class Nothing(Sink):
+    """Counts rows and forgets them."""
+
     needs_rows = False

@@ -303,7 +303,13 @@ class RangeSource(Source[RangeSplit]):
 
 class InstantSource(Source[InstantSplit]):
     """A source on a virtual clock: each distinct instant of all such tables of a plan is one micro-batch, ascending,
-    and is the time that its operators see."""
+    and is the time that its operators see.
+
+    Attributes:
+        tasks: how many tasks read an instant; the column ``part`` of the Spark source numbers them from 0.
+    """
+
+    tasks: int = 1
 
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[InstantSplit]]:
         return [AssignedSplit(InstantSplit(row["now"]), row["seq"], row["now"]) for row in batch.to_pylist()]
@@ -459,6 +465,7 @@ class Connector:
         keeps_invalid: whether its sources read every position once, so that invalid input can go to the table of
             ``<format>.errors.table``.
         reserved: names that no column may have, with their meaning.
+        reads_again: whether what its sources have read can be read once more, as it was.
         planner_gives_uid: whether a source node of version 1 has the uid of the plan in Flink, as in version 2:
             the connector gives a Source, a SourceFunction or an InputFormat.
     """
@@ -481,6 +488,7 @@ class Connector:
     keeps_invalid: ClassVar[bool] = False
     reserved: ClassVar[Mapping[str, str]] = {}
     planner_gives_uid: ClassVar[bool] = False
+    reads_again: ClassVar[bool] = False
 
     def value(self, options: Mapping[str, str], key: str) -> Any:
         """The parsed value of an option, or its default. Raises OptionError OPT104, OPT105."""

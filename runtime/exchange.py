@@ -25,6 +25,7 @@ more costs a conversion each way, for every key group that a micro-batch touches
 
 _HEAD = struct.Struct("<iqcI")
 _HEIGHT = struct.Struct("<q")
+_TABLE = struct.Struct("<i")
 
 
 class Rows(NamedTuple):
@@ -44,10 +45,28 @@ class Touch:
     """Has the receiver look at its state, and nothing else."""
 
 
-Content: TypeAlias = Rows | PartWatermark | Touch
+class StateRows(NamedTuple):
+    """Rows of state that the receiver begins with.
+
+    Attributes:
+        table: number of its state table.
+        data: a state frame as an Arrow IPC stream.
+    """
+
+    table: int
+    data: bytes
+
+
+class StateTime(NamedTuple):
+    """How far event time had come in the state that the receiver begins with: the JSON of an :class:`EventTime`."""
+
+    text: str
+
+
+Content: TypeAlias = Rows | PartWatermark | Touch | StateRows | StateTime
 """What a blob brings."""
 
-_ROWS, _WATERMARK, _TOUCH = b"r", b"w", b"t"
+_ROWS, _WATERMARK, _TOUCH, _STATE, _TIME = b"r", b"w", b"t", b"s", b"e"
 
 
 class Blob(NamedTuple):
@@ -58,7 +77,7 @@ class Blob(NamedTuple):
         input: the receiver's input.
         seq: the rows of one receiver are in order when its blobs are sorted by this.
         now: the micro-batch's time, ms.
-        content: rows, a watermark, or a touch.
+        content: rows, a watermark, a touch, or state to begin with.
     """
 
     slot: int
@@ -81,6 +100,10 @@ class Blob(NamedTuple):
                 kind, body = _ROWS, (_HEIGHT.pack(height), data)
             case PartWatermark():
                 kind, body = _WATERMARK, (content.packed(),)
+            case StateRows(table, data):
+                kind, body = _STATE, (_TABLE.pack(table), data)
+            case StateTime(text):
+                kind, body = _TIME, (text.encode(),)
             case Touch():
                 kind, body = _TOUCH, ()
         return b"".join((_HEAD.pack(self.input, self.now, kind, len(seq)), seq, *body))
@@ -96,6 +119,11 @@ class Blob(NamedTuple):
             content = Rows(height, data[start + _HEIGHT.size :])
         elif kind == _WATERMARK:
             content = PartWatermark.unpacked(data[start:])
+        elif kind == _STATE:
+            [table] = _TABLE.unpack_from(data, start)
+            content = StateRows(table, data[start + _TABLE.size :])
+        elif kind == _TIME:
+            content = StateTime(data[start:].decode())
         else:
             content = Touch()
         return Blob(slot, number, data[_HEAD.size : start].decode(), now, content)

@@ -8,9 +8,9 @@ the number of its operators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import polars as pl
 
@@ -97,6 +97,24 @@ class Rewrite:
     columns: Mapping[str, Mapping[str, str]]
 
 
+class Gather(Protocol):
+    """Makes the state that a key group begins with of the rows that were sent to it. Picklable."""
+
+    def __call__(self, tables: Sequence[pl.DataFrame | None]) -> Sequence[pl.DataFrame | None]:
+        """State frames by number of the table; None for one without rows."""
+
+
+@dataclass(frozen=True)
+class StateOnly:
+    """An operator that only makes the state to begin with: what comes out of it goes nowhere.
+
+    Attributes:
+        gather: makes state of what is sent; None for as it is sent.
+    """
+
+    gather: Gather | None = None
+
+
 @dataclass(frozen=True)
 class OperatorSpec:
     """A stateful operator.
@@ -118,6 +136,7 @@ class OperatorSpec:
         node: the plan node.
         version: of the layout of its state.
         rewrite: how state of the version before is brought to this one.
+        loading: says that, in a micro-batch that loads state, it makes the state to begin with; None otherwise.
     """
 
     uid: str
@@ -136,6 +155,7 @@ class OperatorSpec:
     rewrite: Rewrite | None = None
     fields: InputFields = _NO_FIELDS
     late: tuple[LateRows | None, ...] = ()
+    loading: StateOnly | None = None
 
     @property
     def event_time(self) -> bool:
@@ -200,6 +220,7 @@ class JobGraph:
         readers: the steps without state that read how far event time has come.
         watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
         roots: below which the files of its tables are; None for a job that may go anywhere.
+        open_ended: whether event time stays where it is when bounded input has ended: others read on from there.
     """
 
     sources: tuple[SourceSpec, ...]
@@ -215,6 +236,7 @@ class JobGraph:
     readers: tuple[ReaderSpec, ...] = ()
     watermarks: Mapping[int, int] = field(default_factory=dict)
     roots: Roots | None = None
+    open_ended: bool = False
 
     def slot(self, operator: int, group: int) -> int:
         """Number of the slot of a key group of an operator."""

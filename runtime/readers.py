@@ -12,7 +12,7 @@ import contextlib
 import copy
 import json
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -139,6 +139,34 @@ class KeptReaders(Readers):
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
             raise _damaged(self._path, str(cause)) from cause
         return sorted(records, key=lambda record: record.batch)
+
+
+def keep_times(origin: AnyPath, folder: AnyPath, uids: Collection[str], batch: int) -> tuple[str, ...]:
+    """Has the readers of a new checkpoint begin with what those of another one would read next.
+
+    Args:
+        origin: the other checkpoint.
+        folder: the new one.
+        uids: of the readers that both have.
+        batch: the first micro-batch of the new one.
+
+    Returns:
+        Those of ``uids`` of which something is known.
+
+    Raises:
+        CheckpointError: CKPT005, the file is damaged or missing.
+        OSError: the new file cannot be written.
+    """
+    if not uids:
+        return ()
+    try:
+        content = _read_file(origin / _FILE)
+        times = content[str(max(map(int, content)))]
+    except (OSError, ValueError, TypeError, AttributeError) as cause:
+        raise _damaged(origin / _FILE, str(cause)) from cause
+    data = {str(batch): {uid: times[uid] for uid in sorted(uids) if uid in times}}
+    write_whole(folder / _FILE, json.dumps({"sum": _sum(data), **data}) + "\n")
+    return tuple(data[str(batch)])
 
 
 def last_known(folder: AnyPath) -> int | None:

@@ -39,9 +39,10 @@ if TYPE_CHECKING:
 
     from stateplan.common.secrets import Environment
 
-_FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+FILE_SCHEMA = "path string, modificationTime timestamp, length long, content binary"
+"""Spark's schema of files that it lists."""
 
-_TASK_BYTES = 128 << 20
+TASK_BYTES = 128 << 20
 """Bytes of files that a micro-batch has for each of its parallel tasks, where the table says nothing else; as much as
 Spark packs into one partition. An operator with state has all its rows of a key group in memory at once."""
 
@@ -102,7 +103,7 @@ class Sources:
 
         markers = Markers(self._markers / CLOSING)
         markers.make()
-        frame = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).load(folder_for_spark(markers.folder))
+        frame = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).load(folder_for_spark(markers.folder))
         return frame.select(F.regexp_extract("path", r"[^/]*_([^/]*)$", 1).cast("long").alias("now"))
 
     def _is_listed(self, source: SourceSpec) -> bool:
@@ -236,7 +237,7 @@ class Sources:
 
     @property
     def _task_bytes(self) -> int:
-        return _TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
+        return TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
 
     def start(self, fail: Callable[[StateplanError], None]) -> None:
         """Looks for new files from now on, where Spark does not. ``fail`` is told of what keeps it from that."""
@@ -292,7 +293,7 @@ class Sources:
         from pyspark.sql import functions as F  # noqa: N812
 
         lists = self._lists[source.marks]
-        marks = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA)
+        marks = spark.readStream.format("binaryFile").schema(FILE_SCHEMA)
         marks = marks.option("maxBytesPerTrigger", lists.bytes_per_trigger).load(folder_for_spark(lists.folder))
         return marks.select(F.col("content"), F.lit(order).alias("seq"), _now_column())
 
@@ -300,7 +301,7 @@ class Sources:
         """Files that Spark lists."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        files = spark.readStream.format("binaryFile").schema(_FILE_SCHEMA).option("recursiveFileLookup", "true")
+        files = spark.readStream.format("binaryFile").schema(FILE_SCHEMA).option("recursiveFileLookup", "true")
         if reader.max_files:
             files = files.option("maxFilesPerTrigger", reader.max_files)
         else:
@@ -336,14 +337,19 @@ class Sources:
         on_instants = isinstance(source.reader, InstantSource)
         frame = (
             spark.readStream.format("binaryFile")
-            .schema(_FILE_SCHEMA)
+            .schema(FILE_SCHEMA)
             .option("maxFilesPerTrigger", 1 if on_instants else 1_000_000)
             .load(folder_for_spark(self._markers / source.marks))
         )
         text = F.regexp_extract("path", r"[^/]*_([^/]*)$", 1)
         seq = F.concat(F.lit(order), F.regexp_extract("path", r"([^/]*)$", 1)).alias("seq")
         if on_instants:
-            return frame.select(seq, text.cast("long").alias("now"))
+            frame = frame.select(seq, text.cast("long").alias("now"))
+            tasks = source.reader.tasks if isinstance(source.reader, InstantSource) else 1
+            if tasks == 1:
+                return frame
+            parts = F.explode(F.array(*map(F.lit, range(tasks)))).alias("part")
+            return frame.select("seq", "now", parts).repartition(tasks, "part")
         return frame.select(
             F.split(text, "-")[0].cast("long").alias("start"),
             F.split(text, "-")[1].cast("long").alias("stop"),

@@ -197,7 +197,7 @@ class Queries:
         """The query that brings event time to its end when bounded input has ended; None where there is nothing to
         bring to its end."""
         run = self.run
-        if not run.job.event_time or run.sources.end_themselves:
+        if not run.job.event_time or run.job.open_ended or run.sources.end_themselves:
             return None
         if not run.metrics.batches and run.sources.ended:
             return None

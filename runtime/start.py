@@ -77,6 +77,7 @@ class Submission:
         on_start: gets the job's id and the directory of its checkpoint, right before the job begins. What it raises
             keeps the job from starting.
         limits: of its state.
+        adapt: changes the job graph before it gets its state.
     """
 
     graph: ExecGraph
@@ -90,6 +91,7 @@ class Submission:
     secrets: Secrets | None = None
     on_start: Callable[[str, str], None] | None = None
     limits: Limits | None = None
+    adapt: Callable[[JobGraph], JobGraph] | None = None
 
     def tell(self, sentence: str) -> None:
         """A note for the user."""
@@ -106,7 +108,7 @@ def execute(submission: Submission) -> SparkJob:
     """
     tweaks = Tweaks(submission.options, submission.console)
     try:
-        place = _place(submission, tweaks)
+        place = find_place(submission, tweaks)
         submission = replace(submission, graph=place.graph)
         checkpoint = _checkpoint(submission, place)
         with ExitStack() as undo:
@@ -127,7 +129,7 @@ def execute(submission: Submission) -> SparkJob:
 
 
 @dataclass(frozen=True)
-class _Place:
+class Place:
     """Where a job runs.
 
     Attributes:
@@ -143,7 +145,7 @@ class _Place:
     cores: int | None
 
 
-def _place(submission: Submission, tweaks: Tweaks) -> _Place:
+def find_place(submission: Submission, tweaks: Tweaks) -> Place:
     """Finds the Spark that a job needs before its checkpoint is opened: that of a cluster, or of the user. Raises
     CheckpointError CKPT007."""
     options, spark, graph = submission.options, submission.spark, submission.graph
@@ -160,10 +162,10 @@ def _place(submission: Submission, tweaks: Tweaks) -> _Place:
     if elsewhere or remote:
         # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
         graph = with_places(graph, lambda path: str(hadoop_path(path, options)) if remote else absolute(path))
-    return _Place(spark, graph, elsewhere, cores)
+    return Place(spark, graph, elsewhere, cores)
 
 
-def _checkpoint(submission: Submission, place: _Place) -> Checkpoint:
+def _checkpoint(submission: Submission, place: Place) -> Checkpoint:
     """The checkpoint of a job. Raises as :meth:`Checkpoint.open`."""
     return Checkpoint.open(
         submission.options,
@@ -196,7 +198,7 @@ class _Parts:
     environment: Environment | None
 
 
-def _parts(submission: Submission, place: _Place, checkpoint: Checkpoint) -> _Parts:
+def _parts(submission: Submission, place: Place, checkpoint: Checkpoint) -> _Parts:
     """Translates a plan, and opens its tables.
 
     Raises:
@@ -206,16 +208,15 @@ def _parts(submission: Submission, place: _Place, checkpoint: Checkpoint) -> _Pa
     graph, options, tell = submission.graph, submission.options, submission.tell
     if is_batch(options):
         checkpoint.require_unfinished()
-    job = checkpoint.fit(
-        translate(
-            graph,
-            options,
-            checkpoint.key_groups,
-            job_id=checkpoint.id,
-            start_time=checkpoint.created,
-            secrets=submission.secrets,
-        )
+    translated = translate(
+        graph,
+        options,
+        checkpoint.key_groups,
+        job_id=checkpoint.id,
+        start_time=checkpoint.created,
+        secrets=submission.secrets,
     )
+    job = checkpoint.fit(translated if submission.adapt is None else submission.adapt(translated))
     metric_reporters = tuple(reporters(options))
     environment = None if place.elsewhere else environment_of(graph)
     sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment)
@@ -227,7 +228,7 @@ def _parts(submission: Submission, place: _Place, checkpoint: Checkpoint) -> _Pa
 
 
 def _session(
-    submission: Submission, place: _Place, checkpoint: Checkpoint, parts: _Parts, tweaks: Tweaks
+    submission: Submission, place: Place, checkpoint: Checkpoint, parts: _Parts, tweaks: Tweaks
 ) -> SparkSession:
     """The session of a job whose workers do what they have to. From now on the checkpoint is that of the new plan."""
     job, options = parts.job, submission.options
@@ -244,7 +245,7 @@ def _session(
 
 
 def _run(
-    submission: Submission, place: _Place, checkpoint: Checkpoint, parts: _Parts, spark: SparkSession, tweaks: Tweaks
+    submission: Submission, place: Place, checkpoint: Checkpoint, parts: _Parts, spark: SparkSession, tweaks: Tweaks
 ) -> Run:
     """What lives as long as the job: its parts, and those who watch it."""
     job, options, tell = parts.job, submission.options, submission.tell

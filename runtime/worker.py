@@ -14,10 +14,11 @@ import polars as pl
 from stateplan.common.errors import StateplanError
 from stateplan.common.roots import hold
 from stateplan.runtime.delivery import Clock, count_rows, deliver, marks_of, send_marks, side_blobs
-from stateplan.runtime.exchange import Blob, Touch, decode, rows_of
+from stateplan.runtime.exchange import Blob, Touch
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
+from stateplan.runtime.loaded_state import inputs_of, load_state
 from stateplan.runtime.metrics.ages import age_figures
 from stateplan.runtime.metrics.figures import UNCOUNTED, WAITING, TaskCounters
 from stateplan.runtime.state.keyed_state import KeyedState, RunStore, StepStats
@@ -97,10 +98,14 @@ def run_operator(
     began = time.perf_counter()
     blobs.sort(key=lambda b: b.seq)
     now = max(b.now for b in blobs)
-    inputs = _inputs(spec, blobs)
+    inputs = inputs_of(spec, blobs)
     figures: dict[str, float] = {"decode_ms": 1000 * (time.perf_counter() - began)}
     place = f"{spec.name}, key group {group}"
     state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.rewrite)
+    if spec.loading is not None:
+        load_state(spec, spec.loading, state, blobs)
+        count_all(batch, spec.uid, figures | _state_figures(state.stats), Clock(), now, NO_WATERMARK)
+        return
     step = _Step(operator, group, now, _advance(spec, state, blobs, now))
     output = _step_state(spec, state, inputs, step, any(isinstance(b.content, Touch) for b in blobs))
     clock = Clock()
@@ -117,16 +122,6 @@ def run_operator(
     if batch.graph.bounded and spec.kernel.awaits is not None:
         figures[WAITING] = state.waiting(spec.kernel, now, spec.ttl)
     count_all(batch, spec.uid, figures, clock, now, step.watermark.now)
-
-
-def _inputs(spec: OperatorSpec, blobs: list[Blob]) -> list[pl.DataFrame]:
-    """Per input of an operator, the changes that blobs bring, in the order of the blobs."""
-    inputs = []
-    for number in range(spec.inputs):
-        mine = rows_of(blob for blob in blobs if blob.input == number)
-        schema = spec.input_schemas[number]
-        inputs.append(decode([rows.data for rows in mine]) if mine else pl.DataFrame(schema=schema))
-    return inputs
 
 
 def _advance(spec: OperatorSpec, state: KeyedState, blobs: list[Blob], now: int) -> Watermark:

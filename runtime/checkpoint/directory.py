@@ -149,7 +149,7 @@ class Checkpoint:
         path = options.get(CHECKPOINT_DIR)
         folder = checkpoint_path(path, options) if path else scratch("checkpoint")
         with ExitStack() as undo:
-            lock = _locked(folder, tell)
+            lock = lock_folder(folder, tell)
             undo.callback(lock.release)
             if _is_new(folder, options, tell):
                 checkpoint = Checkpoint._begun(folder, options, plan_text, cores)
@@ -397,7 +397,7 @@ class Checkpoint:
             remove_tree(self.folder)
 
 
-def _locked(folder: AnyPath, tell: Callable[[str], None]) -> FileLock | Lease:
+def lock_folder(folder: AnyPath, tell: Callable[[str], None]) -> FileLock | Lease:
     """The right to write to a directory, which is made if need be. Raises CheckpointError CKPT001, CKPT002, CKPT030."""
     with _usable(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -409,10 +409,13 @@ def _locked(folder: AnyPath, tell: Callable[[str], None]) -> FileLock | Lease:
 
 def _is_new(folder: AnyPath, options: Mapping[str, str], tell: Callable[[str], None]) -> bool:
     """Whether a directory holds no checkpoint, once it has become a copy of the savepoint that the options name. Raises
-    CheckpointError CKPT001, CKPT070 to CKPT073."""
+    CheckpointError CKPT001, CKPT070 to CKPT073, CKPT075."""
     with _usable(folder):
         if options.get(RECOVERY_PATH):
             recover(options[RECOVERY_PATH], folder, options, tell)
+        elif (folder / RECOVERING).exists() and not (folder / FACTS).exists():
+            origin = (folder / RECOVERING).read_text().strip()
+            raise CheckpointError("CKPT075", folder=folder, origin=origin, dir_key=CHECKPOINT_DIR, key=RECOVERY_PATH)
         return not (folder / FACTS).exists()
 
 

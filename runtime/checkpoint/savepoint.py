@@ -13,17 +13,14 @@ Codes: CKPT005, CKPT070 to CKPT074, RUN058.
 from __future__ import annotations
 
 import json
-import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stateplan.common.errors import CheckpointError, RunError, nearest
 from stateplan.common.failure_reasons import reason_of
-from stateplan.common.paths import AnyPath, create, inside, ordered, remove_tree, set_time, write_whole
+from stateplan.common.paths import AnyPath, copy_tree, create, ordered, remove_tree, write_whole
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.checkpoint.record import REACHED, RECORD, BatchRecord
@@ -38,9 +35,8 @@ RECOVERING = "recovering"
 SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
 RECOVERY_PATH = "execution.state-recovery.path"
 
-_PARTS = ("plan.json", "ttl.json", "watermarks.json", "splits", "spark", RECORD)
+PARTS = ("plan.json", "ttl.json", "watermarks.json", "splits", "spark", RECORD)
 """What is copied of a checkpoint, besides its facts."""
-_THREADS = 8
 
 
 def new_savepoint(options: Mapping[str, str], job_id: str) -> AnyPath:
@@ -111,16 +107,10 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
             if _read_facts(folder).get("recovered") != str(origin):
                 raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=text, dir_key=CHECKPOINT_DIR)
             return
-        facts = _facts_of(origin, text)
+        facts = usable_facts(origin, text)
         savepoint_facts: Mapping[str, Any] = facts.pop("savepoint", {})
-        if not savepoint_facts:
-            _require_ended(origin, text)
-        record = BatchRecord.of(origin, str(facts.get("id")))
-        record.check(SparkCheckpoint.of(origin), facts, read_ttls(origin).written, last_known(origin))
         facts.pop(REACHED, None)  # the record is of another job
-        create(folder / RECOVERING, f"{origin}\n".encode())
-        for name in _PARTS:  # of a start that was killed while it copied
-            remove_tree(folder / name) if (folder / name).is_dir() else (folder / name).unlink(missing_ok=True)
+        begin_filling(folder, origin)
         _copy(origin, folder)
         SparkCheckpoint.of(folder).forget_id()
         (folder / RECORD).unlink(missing_ok=True)
@@ -134,6 +124,34 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
             "the savepoint was taken WITH DRAIN: windows that were written before their end are written again if more "
             "rows come for them"
         )
+
+
+def usable_facts(origin: AnyPath, text: str) -> dict[str, Any]:
+    """The facts of a savepoint, or of the checkpoint of a job that has ended, all of whose parts are there.
+
+    Args:
+        origin: its folder.
+        text: its path as the user gave it.
+
+    Raises:
+        CheckpointError: as :func:`recover`.
+        OSError, ValueError: it cannot be read.
+    """
+    facts = _facts_of(origin, text)
+    if "savepoint" not in facts:
+        _require_ended(origin, text)
+    record = BatchRecord.of(origin, str(facts.get("id")))
+    record.check(SparkCheckpoint.of(origin), facts, read_ttls(origin).written, last_known(origin))
+    return facts
+
+
+def begin_filling(folder: AnyPath, origin: AnyPath) -> None:
+    """A checkpoint directory is about to be filled from ``origin``: removes what an attempt that was killed has left.
+    Until it has ``stateplan.json``, the file ``recovering`` says so. Raises OSError."""
+    create(folder / RECOVERING, f"{origin}\n".encode())
+    for name in PARTS:
+        part = folder / name
+        remove_tree(part) if part.is_dir() else part.unlink(missing_ok=True)
 
 
 def _facts_of(origin: AnyPath, text: str) -> dict[str, Any]:
@@ -180,32 +198,5 @@ def _write_facts(folder: AnyPath, facts: Mapping[str, Any]) -> None:
 def _copy(source: AnyPath, target: AnyPath) -> None:
     """Copies the parts of a checkpoint, with the times of files: Spark takes marker files in their order."""
     target.mkdir(parents=True, exist_ok=True)
-    files: list[tuple[AnyPath, AnyPath]] = []
-    for name in _PARTS:
-        part = source / name
-        if part.is_file():
-            files.append((part, target / name))
-        elif part.is_dir():
-            (target / name).mkdir(exist_ok=True)
-            files.extend(_files(part, target / name))
-    with ThreadPoolExecutor(_THREADS) as pool:
-        for future in [pool.submit(_copy_file, *pair) for pair in files]:
-            future.result()
-
-
-def _files(source: AnyPath, target: AnyPath) -> Iterator[tuple[AnyPath, AnyPath]]:
-    """The files below a folder, each with the place of its copy, whose folder is made."""
-    for path in ordered(source.rglob("*")):
-        place = target / inside(path, source)
-        if path.is_dir():
-            place.mkdir(parents=True, exist_ok=True)
-        elif not path.name.endswith((".tmp", ".lock")):
-            yield path, place
-
-
-def _copy_file(source: AnyPath, target: AnyPath) -> None:
-    if isinstance(source, Path) and isinstance(target, Path):
-        shutil.copy2(source, target)
-        return
-    target.write_bytes(source.read_bytes())
-    set_time(target, source.stat().st_mtime)
+    for name in PARTS:
+        copy_tree(source / name, target / name)

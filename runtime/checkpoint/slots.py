@@ -19,19 +19,39 @@ from pydantic import TypeAdapter
 
 from stateplan.common.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.functions.rex import Rex
 from stateplan.runtime.checkpoint.state_columns import StateColumns
 from stateplan.runtime.jobgraph import CLOCK, DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
 from stateplan.runtime.kernel import Kernel, StateColumn, StateTable
 
 
+class CallOrigin(Protocol):
+    """Where an aggregate call finds what it keeps; see :class:`plans.derivation.CallSource`."""
+
+    @property
+    def call(self) -> int | None: ...
+
+    @property
+    def parts(self) -> Mapping[str, str]: ...
+
+
 class Move(Protocol):
-    """Where state that has to be rewritten finds what it needs; see :class:`plans.diff.StateMove`."""
+    """Where state finds what it needs in old state; see :class:`plans.derivation.StateMove`."""
 
     @property
     def fields(self) -> Sequence[Sequence[int | None]]: ...
 
     @property
-    def calls(self) -> Sequence[int]: ...
+    def calls(self) -> Sequence[CallOrigin]: ...
+
+    @property
+    def form(self) -> str: ...
+
+    @property
+    def inputs(self) -> Sequence[int]: ...
+
+    @property
+    def filters(self) -> Sequence[Sequence[Rex]]: ...
 
 
 @dataclass(frozen=True)
@@ -44,6 +64,7 @@ class Continuation:
         sources: for each source, the old one whose position it goes on from.
         sinks: for each sink, the old one in whose place it writes.
         moves: for each operator whose state has to be rewritten, how.
+        anew: the operators whose state is made from the history of their inputs.
     """
 
     graph: ExecGraph
@@ -51,6 +72,7 @@ class Continuation:
     sources: Mapping[int, int]
     sinks: Mapping[int, int] = field(default_factory=dict)
     moves: Mapping[int, Move] = field(default_factory=dict)
+    anew: frozenset[int] = frozenset()
 
     @staticmethod
     def same(graph: ExecGraph) -> Continuation:
@@ -224,7 +246,7 @@ def _held(job: JobGraph, before: Layout, continuation: Continuation, next_batch:
         if spec.node in continuation.operators:
             old = old_entries.get(continuation.operators[spec.node])
             if old is None:
-                raise _otherwise(spec, folder, "it holds nothing of it")
+                raise misfit(spec, folder, "it holds nothing of it")
             operators[spec.node] = old
     remaining = {entry.first for entry in operators.values()}
     pending = [replace(d, since=next_batch) for d in before.dropped if d.since >= next_batch]
@@ -291,11 +313,11 @@ def _continue_entry(
     """The entry of an operator that uses the state of ``old``."""
     entry = replace(old, node=spec.node, uid=spec.uid, name=spec.name, tables=tables)
     if old.level != spec.level or old.channels != spec.channels:
-        raise _otherwise(spec, folder, "it stands elsewhere in the job")
+        raise misfit(spec, folder, "it stands elsewhere in the job")
     left = old.rewrite if old.since >= next_batch else None
     if move is None:
         if not _keep_the_same(old.tables, tables):
-            raise _otherwise(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
+            raise misfit(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
         return replace(entry, rewrite=left, since=next_batch if left else old.since)
     columns = _move_tables(spec, old, tables, move, folder)
     if left is not None:
@@ -313,8 +335,32 @@ def _name_before(name: str, column_: StateColumn, move: Move) -> str:
         number, field = column_.field
         return f"c{move.fields[number if len(move.fields) > 1 else 0][field]}"
     if column_.call is not None and move.calls:
-        return f"{column_.label}{move.calls[column_.call]}"
+        origin = move.calls[column_.call]
+        label = origin.parts.get(column_.label, column_.label)
+        return label if origin.call is None else f"{label}{origin.call}"
     return name
+
+
+def source_columns(
+    spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, TableEntry], move: Move | None, folder: str
+) -> dict[str, dict[str, str]]:
+    """Per table of an operator, for each column the one that holds it in the state of ``old``.
+
+    Args:
+        spec: the operator.
+        old: the entry of the state that it uses.
+        tables: of the operator, as they are to be laid out.
+        move: how the state is rewritten; None where it is used as it is.
+        folder: the checkpoint of ``old``, for messages.
+
+    Raises:
+        CheckpointError: CKPT024, the state does not fit.
+    """
+    if move is not None:
+        return _move_tables(spec, old, tables, move, folder)
+    if not _keep_the_same(old.tables, tables):
+        raise misfit(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
+    return {name: {column: column for column in table.columns} for name, table in tables.items()}
 
 
 def _move_tables(
@@ -325,13 +371,12 @@ def _move_tables(
     for table in spec.kernel.tables:
         was, now = old.tables.get(table.name), tables[table.name]
         names = {name: _name_before(name, c, move) for name, c in table.columns.items()}
+        holds = was is not None and all(was.columns.get(names[n]) == dtype for n, dtype in now.columns.items())
         fits = was is not None and (
-            all(was.columns.get(names[n]) == dtype for n, dtype in now.columns.items())
-            and tuple(names[n] for n in now.lookup) == was.lookup
-            and {names[n] for n in now.identity} == set(was.identity)
+            tuple(names[n] for n in now.lookup) == was.lookup and {names[n] for n in now.identity} == set(was.identity)
         )
-        if not fits:
-            raise _otherwise(spec, folder, f"{table.name} cannot be rewritten from what it holds")
+        if not holds or (move.form == "columns" and not fits):
+            raise misfit(spec, folder, f"{table.name} cannot be rewritten from what it holds")
         out[table.name] = names
     return out
 
@@ -363,7 +408,8 @@ def _too_deep(job: JobGraph, levels: int, folder: str) -> CheckpointError:
     return CheckpointError("CKPT021", name=deep.name, level=deep.level - 1, folder=folder, levels=levels)
 
 
-def _otherwise(spec: OperatorSpec, folder: str, why: str) -> CheckpointError:
+def misfit(spec: OperatorSpec, folder: str, why: str) -> CheckpointError:
+    """CKPT024: the state of an operator does not fit."""
     return CheckpointError("CKPT024", name=spec.name, folder=folder, why=why)
 
 

@@ -70,8 +70,8 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """Of an operator what a task has to know."""
+class StoredOperator:
+    """Of an operator what a task has to know to read its state."""
 
     name: str
     tables: tuple[StateTable, ...]
@@ -80,14 +80,14 @@ class _Parts:
     rewrite: Rewrite | None
 
     @staticmethod
-    def of(operator: OperatorState) -> _Parts:
+    def of(operator: OperatorState) -> StoredOperator:
         tables = tuple(t.table for t in operator.tables)
         configs = tuple(operator.ttl[t.slot] for t in tables)
-        return _Parts(operator.name, tables, configs, operator.entry.version, operator.rewrite)
+        return StoredOperator(operator.name, tables, configs, operator.entry.version, operator.rewrite)
 
 
 @dataclass(frozen=True)
-class _Slots:
+class SlotStates:
     """Puts the state of slots together from the values of Spark's ``runs``.
 
     Attributes:
@@ -97,7 +97,7 @@ class _Slots:
         now: the instant that ages are counted from, ms.
     """
 
-    operators: tuple[_Parts, ...]
+    operators: tuple[StoredOperator, ...]
     owners: Mapping[int, tuple[int, int]]
     manifests: Mapping[int, str]
     now: int
@@ -136,7 +136,7 @@ class _Slots:
 class _Count:
     """Counts; gives rows of :data:`_FIGURES`. ``cuts`` are per operator and table."""
 
-    slots: _Slots
+    slots: SlotStates
     cuts: Sequence[Sequence[Sequence[Cut]]]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -160,7 +160,7 @@ class _Count:
 class _Rows:
     """Gives the rows of one table, of the first operator; with ``packed`` as Arrow streams, one per row."""
 
-    slots: _Slots
+    slots: SlotStates
     place: int
     request: RowRequest
     packed: bool
@@ -196,15 +196,31 @@ def stored_keys(manifest: str) -> set[str]:
         return {""}
 
 
+def stored_time(manifest: str) -> str | None:
+    """How far event time has come by a manifest, as JSON; all key groups of an operator know the same."""
+    try:
+        time = json.loads(manifest).get("time")
+    except (ValueError, AttributeError):
+        return None
+    return None if time is None else json.dumps(time)
+
+
 # ---- what runs in the driver -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Source:
-    """The runs of some operators: a frame of (slot, id, data), and what belongs to it; no frame without runs."""
+class StoredRuns:
+    """The runs of some operators, and what belongs to them.
 
-    slots: _Slots
+    Attributes:
+        slots: puts their state together.
+        frame: slot, id and data of each run; None where there are none.
+        times: by number of the operator, how far event time has come, as JSON; without operators that do not ask.
+    """
+
+    slots: SlotStates
     frame: DataFrame | None
+    times: Mapping[int, str]
 
 
 def _location(folder: AnyPath) -> str:
@@ -223,7 +239,7 @@ def _linked(folder: Path) -> str:
     return str(link)
 
 
-def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[OperatorState]) -> _Source:
+def stored_runs(spark: SparkSession, snapshot: Snapshot, operators: Sequence[OperatorState]) -> StoredRuns:
     from pyspark.sql import functions as F  # noqa: N812
 
     owners = {
@@ -240,6 +256,7 @@ def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Operato
         return frame.withColumn("slot", F.col("key.slot"))
 
     manifests: dict[int, str] = {}
+    times: dict[int, str] = {}
     places: dict[int, set[int]] = {}
     parts = [
         read(n, "manifest").select(F.lit(n).alias("number"), "slot", F.col("value.text").alias("text"))
@@ -249,6 +266,9 @@ def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Operato
         for number, slot, text in reduce(lambda a, b: a.unionAll(b), parts).collect():
             if slot in owners:
                 manifests[slot] = text
+                time = stored_time(text)
+                if time is not None:
+                    times[owners[slot][0]] = time
                 if stored_keys(text):
                     places.setdefault(number, set()).add(slot)
     wanted_manifests = {
@@ -256,8 +276,11 @@ def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Operato
         for slot, text in manifests.items()
         if any(slot in slots_of_place for slots_of_place in places.values())
     }
-    slots = _Slots(
-        tuple(_Parts.of(o) for o in operators), {s: owners[s] for s in wanted_manifests}, wanted_manifests, snapshot.now
+    slots = SlotStates(
+        tuple(StoredOperator.of(o) for o in operators),
+        {s: owners[s] for s in wanted_manifests},
+        wanted_manifests,
+        snapshot.now,
     )
     frames = [
         read(number, "runs")
@@ -265,10 +288,10 @@ def _source(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Operato
         .select("slot", F.col("user_map_key.id").alias("id"), F.col("user_map_value.data").alias("data"))
         for number, slots_of_place in sorted(places.items())
     ]
-    return _Source(slots, reduce(lambda a, b: a.unionAll(b), frames) if frames else None)
+    return StoredRuns(slots, reduce(lambda a, b: a.unionAll(b), frames) if frames else None, times)
 
 
-def _reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
+def reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
     """``work``, its errors of Spark as coded ones.
 
     Raises:
@@ -304,7 +327,7 @@ def count_state(
     """
 
     def work() -> dict[tuple[int, int], TableFigures]:
-        source = _source(spark, snapshot, operators)
+        source = stored_runs(spark, snapshot, operators)
         out = {(n, p): TableFigures() for n, o in enumerate(operators) for p in range(len(o.tables))}
         if source.frame is None:
             return out
@@ -319,7 +342,7 @@ def count_state(
                     state.runs(table)
         return out
 
-    return _reading(snapshot, work)
+    return reading(snapshot, work)
 
 
 def row_frame(spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest) -> DataFrame:
@@ -334,7 +357,7 @@ def row_frame(spark: SparkSession, snapshot: Snapshot, operator: OperatorState, 
         task = _task(spark, snapshot, operator, request, is_packed=False)
         return spark.createDataFrame([], schema) if task is None else task[0].mapInArrow(task[1], schema)
 
-    return _reading(snapshot, work)
+    return reading(snapshot, work)
 
 
 def iterate_rows(
@@ -345,15 +368,15 @@ def iterate_rows(
     Raises:
         CheckpointError: as :func:`count_state`.
     """
-    task = _reading(snapshot, lambda: _task(spark, snapshot, operator, request, is_packed=True))
+    task = reading(snapshot, lambda: _task(spark, snapshot, operator, request, is_packed=True))
     return iter(()) if task is None else _unpacked(snapshot, task[0].mapInArrow(task[1], "data binary"))
 
 
 def _unpacked(snapshot: Snapshot, frame: DataFrame) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    rows = _reading(snapshot, lambda: iter(frame.toLocalIterator()))
-    while (row := _reading(snapshot, lambda: next(rows, None))) is not None:
+    rows = reading(snapshot, lambda: iter(frame.toLocalIterator()))
+    while (row := reading(snapshot, lambda: next(rows, None))) is not None:
         with pa.ipc.open_stream(pa.py_buffer(row[0])) as stream:
             yield from stream
 
@@ -361,7 +384,7 @@ def _unpacked(snapshot: Snapshot, frame: DataFrame) -> Iterator[pa.RecordBatch]:
 def _task(
     spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest, *, is_packed: bool
 ) -> tuple[DataFrame, _Rows] | None:
-    source = _source(spark, snapshot, [operator])
+    source = stored_runs(spark, snapshot, [operator])
     if source.frame is None:
         return None
     place = next(i for i, t in enumerate(operator.tables) if t.table.name == request.table.name)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.paths import AnyPath, inside, ordered, remove_tree, write_whole
+from stateplan.common.paths import AnyPath, copy_tree, inside, ordered, remove_tree, write_whole
 from stateplan.runtime.markers import END
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -36,6 +36,9 @@ COMPACT = ".compact"
 
 RESTORE = "restore the checkpoint directory from a copy, or start from an empty one"
 """What to do about a file that is missing or damaged."""
+
+_NOTHING = "-"
+"""The line of a source that has read nothing yet."""
 
 _MARKER = re.compile(r"/splits/([^/]+/[0-9]{10}_[^/]+)$")
 _SCHEMA = re.compile(r"/spark/state/([0-9]+/_stateSchema/.+)$")
@@ -153,6 +156,41 @@ class SparkCheckpoint:
                 if number.isdecimal() and int(number) > end:
                     for path in (log / f".{entry.name}.crc", entry):
                         path.unlink(missing_ok=True)
+
+    def go_on_from(
+        self,
+        origin: SparkCheckpoint,
+        batch: int,
+        sources: Sequence[int | None],
+        folders: Sequence[tuple[str, str]],
+    ) -> None:
+        """Has the query of this checkpoint, whose micro-batch 0 is done, read on where the query of another one stands.
+
+        Args:
+            origin: the other one, of a job that has ended.
+            batch: its last micro-batch.
+            sources: for each source of this query, the number of that one of the other; None for one that begins.
+            folders: for each, the name of its folder of markers before and now.
+
+        Raises:
+            OSError, ValueError: a log cannot be read or written.
+        """
+        entry = self.offset_log / "0"
+        head = entry.read_text(encoding="utf-8").splitlines()[:2]
+        ends = (origin.offset_log / str(batch)).read_text(encoding="utf-8").splitlines()[2:]
+        self.forget_sources()
+        lines = []
+        for number, source in enumerate(sources):
+            lines.append(_NOTHING if source is None or source >= len(ends) else ends[source])
+            if source is not None:
+                log = self.folder / "sources" / str(number)
+                copy_tree(origin.folder / "sources" / str(source), log)
+                before, now = (f"/splits/{quote(name, safe=_LEGAL)}/" for name in folders[number])
+                for part in ordered(log.glob("[0-9]*")) if before != now else ():
+                    self._rewrite(part, lambda line, old=before, new=now: line.replace(old, new))  # type: ignore[misc]
+        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+        write_whole(entry, "\n".join((*head, *lines)))
+        self.forget_id()
 
     def forget_sources(self) -> None:
         """Removes the logs of all sources, of a checkpoint that is unused."""
@@ -287,13 +325,22 @@ class SparkCheckpoint:
         Raises:
             OSError, ValueError: a log cannot be read.
         """
-        offsets, before = self.planned(batch), self.planned(after) if after >= 0 else BatchOffsets({}, ())
-        for source in range(len(offsets.sources)):
-            for log in (self.folder / "sources" / str(source)).glob("[0-9]*"):
-                for line in log.read_text(encoding="utf-8").splitlines()[1:]:
-                    entry = json.loads(line)
-                    if before.log_offset(source) < entry["batchId"] <= offsets.log_offset(source):
-                        yield _from_spark(entry["path"])
+        for source in range(len(self.planned(batch).sources)):
+            for path, _ in self.files_of(source, batch, after):
+                yield path
+
+    def files_of(self, source: int, batch: int, after: int = -1) -> Iterator[tuple[str, int]]:
+        """The files that one source has read, and when each was last modified, ms since 1970. As :meth:`files_read`."""
+        last, first = self.planned(batch).log_offset(source), -1
+        if after >= 0:
+            first = self.planned(after).log_offset(source)
+        files: dict[str, int] = {}
+        for log in (self.folder / "sources" / str(source)).glob("[0-9]*"):
+            for line in log.read_text(encoding="utf-8").splitlines()[1:]:
+                entry = json.loads(line)
+                if first < entry["batchId"] <= last:
+                    files[_from_spark(entry["path"])] = int(entry["timestamp"])
+        yield from files.items()
 
     def ended(self, batch: int) -> bool:
         """Whether input ended with a micro-batch. One that read nothing counts as the one before it.
@@ -337,7 +384,7 @@ class SparkCheckpoint:
 def _parsed(line: str) -> Any:
     with contextlib.suppress(ValueError):
         return json.loads(line)
-    return None  # "-": nothing has been read yet
+    return None  # _NOTHING
 
 
 def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:

@@ -271,6 +271,14 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, counters: TaskCounters, read:
     return run
 
 
+def with_level(chain: DataFrame, shipment: Shipment, level: int, counters: TaskCounters) -> DataFrame:
+    """The chain with one more level of operators."""
+    from stateplan.runtime.exchange import BLOB_SCHEMA
+
+    processor = LevelProcessor(shipment, level, counters)
+    return chain.groupBy("slot").transformWithState(processor, BLOB_SCHEMA, "Append", "None")
+
+
 def build(
     graph: JobGraph,
     shipment: Shipment,
@@ -310,8 +318,6 @@ def build(
             chain = part if chain is None else chain.unionAll(part)
         if level <= graph.levels:
             assert chain is not None
-            chain = chain.groupBy("slot").transformWithState(
-                LevelProcessor(shipment, level, counters), BLOB_SCHEMA, "Append", "None"
-            )
+            chain = with_level(chain, shipment, level, counters)
     assert chain is not None
     return chain.mapInArrow(_sink_writer(graph, sinks, counters, None), SINK_SCHEMA)

@@ -213,6 +213,18 @@ class KeyedState:
             self._changed = True
         self._changed |= runs.tend(now, ttl)
 
+    def begin_with(self, table: StateTable, rows: pl.DataFrame) -> None:
+        """Takes in rows of ``table`` as an earlier micro-batch has left them: a state frame."""
+        run = build_run(table, rows, None, 0)
+        if run is not None:
+            self._runs[table.name].append(run)
+            self._changed = True
+
+    def begin_at(self, time: EventTime) -> None:
+        """Takes in how far event time has come."""
+        self.time = time
+        self._changed = True
+
     def sweep(self, now: int, ttl: Sequence[TtlConfig]) -> None:
         """What :meth:`step` does beside its changes: drops what has expired, goes on with merges, and so on.
 

@@ -38,7 +38,8 @@ from stateplan.runtime.kernels.common.key_ids import (
 from stateplan.runtime.kernels.common.upserts import with_old_rows, without_old_rows
 
 _OCCURRENCE = "@occurrence"
-_COPIES = "@copies"
+COPIES = "@copies"
+"""Column of a side that keeps equal rows once: how often the row is there."""
 _MATCHES = "@matches"
 
 _LOOKED_AT = 256
@@ -224,7 +225,7 @@ def side_of(
     if counts_copies:
         schema |= own_columns({_MATCHES: pl.Int64()})
     if unique is None and counts_copies:
-        schema |= own_columns({_COPIES: pl.Int64()})
+        schema |= own_columns({COPIES: pl.Int64()})
     elif unique is None:
         schema[_OCCURRENCE] = StateColumn(pl.Int64(), "")
     output = [column(offset + i) for i in range(len(fields))]
@@ -310,7 +311,7 @@ class CountedRows:
     def __init__(self, side: Side, state: pl.DataFrame) -> None:
         self._side = side
         self.rows = state[side.fields]
-        self.copies: Ints | None = None if side.unique else state[_COPIES].to_numpy()
+        self.copies: Ints | None = None if side.unique else state[COPIES].to_numpy()
         self.matches: Ints = state[_MATCHES].to_numpy().copy()
         self.missed = 0
         self._changed = np.zeros(state.height, bool)
@@ -387,7 +388,7 @@ class CountedRows:
             return None, self._deletes
         numbers = [pl.Series(_MATCHES, self.matches[rows], dtype=pl.Int64)]
         if self.copies is not None:
-            numbers.append(pl.Series(_COPIES, self.copies[rows], dtype=pl.Int64))
+            numbers.append(pl.Series(COPIES, self.copies[rows], dtype=pl.Int64))
         return with_stamps(self.rows[rows].hstack(numbers), now), self._deletes
 
 

@@ -1,0 +1,297 @@
+"""A new checkpoint for a changed plan, from the checkpoint of the plan before.
+
+The new plan gets a query of its own. Its first micro-batch loads the state that the new plan can use, in the layout of
+the new plan; no row of input is read, and nothing is written to a sink. Its sources then go on where those of the old
+query stand. So neither the list of sources nor the chain of operators is fixed, and the old checkpoint stays as it is.
+
+``stateplan.json`` is written last: a folder without it is no checkpoint, and is filled anew.
+
+Codes: CKPT001, CKPT005, CKPT024, CKPT041, CKPT053, CKPT070 to CKPT072.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stateplan.common.errors import CheckpointError, find_encoded
+from stateplan.common.failure_reasons import reason_of, text_of
+from stateplan.common.paths import AnyPath, copy_tree, remove_tree
+from stateplan.common.settings import parallelism
+from stateplan.common.zone import local_time_zone
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.runtime.checkpoint.directory import Checkpoint, lock_folder
+from stateplan.runtime.checkpoint.live_ttl import Record, editing, read_ttls
+from stateplan.runtime.checkpoint.record import BatchRecord
+from stateplan.runtime.checkpoint.rescale import PARALLELISM, wanted_parallelism
+from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, begin_filling, usable_facts
+from stateplan.runtime.checkpoint.slots import Continuation, Layout, SourceEntry, laid_out
+from stateplan.runtime.evolution.conversion import StateLoad, loading
+from stateplan.runtime.evolution.history import History
+from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTimes
+from stateplan.runtime.evolution.loading import load_state
+from stateplan.runtime.evolution.origins import Origins
+from stateplan.runtime.failures import coded_error
+from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, operator_states
+from stateplan.runtime.inspect.reading import stored_runs
+from stateplan.runtime.jobgraph import CLOCK, JobGraph
+from stateplan.runtime.memory import CacheSettings
+from stateplan.runtime.readers import keep_times
+from stateplan.runtime.sources import TASK_BYTES
+from stateplan.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
+from stateplan.runtime.spark.cluster import check_python
+from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
+from stateplan.runtime.spark.jvm_loss import is_of_spark
+from stateplan.runtime.spark.query import Shipment, Task
+from stateplan.runtime.spark.session import job_session, spark_of
+from stateplan.runtime.spark.tweaks import Tweaks
+from stateplan.runtime.spark.worker_python import serve_forks
+from stateplan.runtime.start import Submission, execute, find_place
+from stateplan.runtime.translate import translate
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_BACKFILL = "backfill"
+"""The folder of the checkpoint of the job that makes state from history, in the new checkpoint."""
+
+
+@dataclass(frozen=True)
+class Evolved:
+    """A checkpoint that was made from another one.
+
+    Attributes:
+        folder: of the new one.
+        batch: the last micro-batch of the old one.
+        operators: of the new plan, those that got state.
+        seconds: how long it took.
+    """
+
+    folder: AnyPath
+    batch: int
+    operators: tuple[str, ...]
+    seconds: float
+
+
+@coded_error()
+def evolve(submission: Submission, origin: AnyPath) -> Evolved:
+    """Fills the checkpoint directory of a job that has not begun from the checkpoint of another one.
+
+    Args:
+        submission: the plan; its check says which state it can use.
+        origin: the checkpoint or savepoint of a job that has ended.
+
+    Raises:
+        CheckpointError: CKPT070, there is none; CKPT071, the directory has a checkpoint; CKPT072, the old job runs, or
+            ended in the middle of a micro-batch; CKPT024, state does not fit; CKPT001, CKPT005, CKPT041, files cannot
+            be read or written; CKPT053, Spark cannot write the state.
+        StateplanError: what keeps the plan from being translated, and from ``check_restart``.
+    """
+    began = time.monotonic()
+    folder = checkpoint_path(submission.options[CHECKPOINT_DIR], submission.options)
+    with ExitStack() as undo:
+        undo.callback(lock_folder(folder, submission.tell).release)
+        if (folder / FACTS).exists():
+            raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=str(origin), dir_key=CHECKPOINT_DIR)
+        usable_facts(origin, str(origin))
+        old = Snapshot.open(origin)
+        continuation = submission.check_restart(old.plan_text)
+        try:
+            operators = _Evolution(submission, folder, old, continuation).run()
+        except OSError as cause:
+            raise CheckpointError("CKPT001", folder=folder, strerror=reason_of(cause)) from cause
+    return Evolved(folder, old.batch, operators, time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class _Stock:
+    """State that the new plan uses.
+
+    Attributes:
+        snapshot: the checkpoint that has it.
+        states: its operators that are used.
+        origins: which operator of the new plan uses which.
+    """
+
+    snapshot: Snapshot
+    states: Sequence[OperatorState]
+    origins: Origins
+
+    @staticmethod
+    def of(snapshot: Snapshot, continuation: Continuation, options: Mapping[str, str], ttls: Record) -> _Stock:
+        """The state of the operators in a checkpoint that a continuation uses. Raises CheckpointError CKPT024."""
+        used = set(continuation.operators.values())
+        states = operator_states(snapshot, continuation.graph, options, ttls)
+        states = tuple(state for state in states if state.node.id in used)
+        return _Stock(snapshot, states, Origins(continuation, [s.entry for s in states], str(snapshot.folder)))
+
+
+class _Evolution:
+    """Makes one checkpoint from another.
+
+    Args:
+        submission: the plan.
+        folder: of the new checkpoint; its lock is held.
+        old: the other checkpoint.
+        continuation: how the plan goes on from its state.
+    """
+
+    def __init__(self, submission: Submission, folder: AnyPath, old: Snapshot, continuation: Continuation) -> None:
+        self.submission = submission
+        self.folder = folder
+        self.old = old
+        self.continuation = continuation
+        self.tweaks = Tweaks(submission.options, submission.console)
+        self.options = self._with_parallelism(submission.options)
+        facts = Checkpoint.look(old.folder)
+        self.checkpoint = Checkpoint(
+            folder, uuid.uuid4().hex[:12], facts.created, old.key_groups, False, False, submission.plan_text
+        )
+        self.checkpoint.recovered = str(old.folder)
+        self.ttls = read_ttls(old.folder)
+
+    def _with_parallelism(self, options: Mapping[str, str]) -> dict[str, str]:
+        """The options with the parallelism of the old checkpoint, where they say none."""
+        if wanted_parallelism(options):
+            return dict(options)
+        return {PARALLELISM: str(self.old.spark.planned(self.old.batch).partitions), **options}
+
+    def run(self) -> tuple[str, ...]:
+        """Fills the folder. Returns the names of the operators that got state."""
+        place = find_place(self.submission, self.tweaks)
+        job = translate(
+            place.graph,
+            self.options,
+            self.old.key_groups,
+            job_id=self.checkpoint.id,
+            start_time=self.checkpoint.created,
+            secrets=self.submission.secrets,
+        )
+        job, layout = laid_out(job, None, None, 1, str(self.folder))
+        stocks = [_Stock.of(self.old, self.continuation, self.options, self.ttls)]
+        zone = local_time_zone(self.options)
+        stocks[0].origins.loads(job, layout, zone)  # what does not fit is told before anything is read
+        begin_filling(self.folder, self.old.folder)
+        if self.continuation.anew:
+            stocks += self._backfill(place.graph)
+        spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
+        loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
+        self._load(spark, job, list(zip(stocks, loads, strict=True)))
+        layout = self._go_on(job, layout)
+        self._keep_ttls(job, stocks[0].origins)
+        self.checkpoint.record = BatchRecord.of(self.folder, self.checkpoint.id)
+        self.checkpoint.layout = layout
+        self.checkpoint.adopt()
+        remove_tree(self.folder / _BACKFILL)
+        (self.folder / RECOVERING).unlink(missing_ok=True)
+        return tuple(o.name for o, *some in zip(job.operators, *loads, strict=True) if any(x is not None for x in some))
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def _backfill(self, graph: ExecGraph) -> list[_Stock]:
+        """State that is made from the history of the sources, by a job with a checkpoint of its own: killed, it goes on
+        from there. Raises CheckpointError CKPT054, and what makes the job fail."""
+        folder = self.folder / _BACKFILL
+        if not (folder / "plan.json").exists() or (folder / "plan.json").read_text() != self.submission.plan_text:
+            remove_tree(folder)
+        tasks = parallelism(self.options)
+        anew = self.continuation.anew
+        history = History(self.old, self.continuation.sources, anew, tasks, TASK_BYTES)
+        settings = {
+            CHECKPOINT_DIR: str(folder),
+            "pipeline.max-parallelism": str(self.old.key_groups),
+            RECOVERY_PATH: "",
+        }
+        submission = replace(
+            self.submission,
+            graph=graph,
+            options={**self.options, **settings},
+            check_restart=lambda _: Continuation.same(graph),
+            adapt=history.job,
+        )
+        execute(submission).wait()
+        if SparkCheckpoint.of(folder).last_done < 0:
+            return []
+        same = Continuation(graph, {node: node for node in anew}, {})
+        return [_Stock.of(Snapshot.open(folder), same, self.options, Record())]
+
+    def _load(
+        self,
+        spark: SparkSession,
+        job: JobGraph,
+        stocks: Sequence[tuple[_Stock, tuple[StateLoad | None, ...]]],
+    ) -> None:
+        """Runs the micro-batch that loads the state. Raises CheckpointError CKPT053."""
+        if job.operators:
+            check_python(spark)
+            serve_forks(spark, self.tweaks, set())
+        session = job_session(spark, self.options)
+        receivers = Receivers(tuple(job.slot(n, 0) for n in range(len(job.operators))), job.key_groups)
+        times: dict[int, str] = {}
+        parts: list[tuple[DataFrame | None, Task]] = []
+        for stock, loads in stocks:
+            stored = stored_runs(session, stock.snapshot, stock.states)
+            times |= stock.origins.times(job, stored.times)
+            if stored.frame is not None:
+                parts.append((stored.frame, SendState(stored.slots, receivers, loads)))
+        parts.append((None, SendTimes(receivers, times)))
+        shipment = Shipment(loading(job, [loads for _, loads in stocks]), CacheSettings(None, 0, None, 0))
+        markers = self.folder / "splits" / "loading"
+        try:
+            load_state(session, shipment, job.levels, parts, markers, self.checkpoint.spark.folder)
+        except Exception as cause:
+            coded = find_encoded(text_of(cause))
+            if coded is not None:
+                raise coded from cause
+            if not is_of_spark(cause):
+                raise
+            raise CheckpointError("CKPT053", folder=self.folder, reason=text_of(cause)[:500]) from cause
+        finally:
+            remove_tree(markers)
+
+    # -- what belongs to it ------------------------------------------------------------------------------------------
+
+    def _go_on(self, job: JobGraph, layout: Layout) -> Layout:
+        """Puts the sources of the new query where those of the old one stand. Returns the layout that says so."""
+        old_numbers = {entry.node: number for number, entry in enumerate(self.old.layout.sources)}
+        origins: dict[int | None, int | None] = {None: None, CLOCK: CLOCK}
+        origins.update(self.continuation.sources.items())
+        entries: list[SourceEntry] = []
+        numbers: list[int | None] = []
+        folders: list[tuple[str, str]] = []
+        splits = self.folder / "splits"
+        copy_tree(self.old.folder / "splits", splits)
+        for entry in layout.sources:
+            number = old_numbers.get(origins[entry.node]) if entry.node in origins else None
+            before = entry.markers if number is None else self.old.layout.sources[number].markers
+            if number is not None and number in numbers and before != INSTANTS:  # another source has taken its markers
+                copy_tree(self.old.folder / "splits" / before, splits / entry.markers)
+            elif number is not None:
+                entry = replace(entry, markers=before)
+            numbers.append(number)
+            folders.append((before, entry.markers))
+            entries.append(entry)
+        spark = self.checkpoint.spark
+        spark.go_on_from(self.old.spark, self.old.batch, numbers, folders)
+        spark.relocate()
+        uids = {reader.uid for reader in job.readers}.intersection(self.old.layout.readers)
+        readers = keep_times(self.old.folder, self.folder, uids, 1)
+        return replace(layout, sources=tuple(entries), readers=readers)
+
+    def _keep_ttls(self, job: JobGraph, origins: Origins) -> None:
+        """What was set live goes on from the first micro-batch."""
+        with editing(self.folder) as record:
+            for spec in job.operators:
+                origin = origins.of(spec)
+                if origin is None:
+                    continue
+                for index in range(len(spec.ttl)):
+                    old = self.ttls.get((origins.entries[origin].uid, index))
+                    if old is not None:
+                        settings = tuple(replace(setting, since=0) for setting in old.settings[-1:])
+                        record[spec.uid, index] = replace(old, uid=spec.uid, settings=settings)

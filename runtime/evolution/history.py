@@ -1,0 +1,250 @@
+"""What the sources of a job have read up to a micro-batch, read once more: by a job that makes state of it.
+
+The rows come on a virtual clock. Each is read at the time when it arrived: a file when it was last modified, a row of a
+replay at its instant. So state has the ages that it would have if the new plan had always run. Where nothing expires,
+the clock goes in steps as large as fit into a micro-batch.
+
+Codes: CKPT054.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from stateplan.common.errors import CheckpointError
+from stateplan.common.files import local_path
+from stateplan.connectors.blackhole import Nothing
+from stateplan.connectors.listing import FileEntry, entries_in
+from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Source
+from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
+from stateplan.runtime.inspect.inspection import Snapshot
+from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToSink
+from stateplan.runtime.markers import Markers
+from stateplan.runtime.spark.checkpoint_files import INSTANTS
+
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+_TTL_PARTS = 1000
+"""Where rows expire, the clock goes in steps of at most a thousandth of the shortest TTL."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of what a source has read.
+
+    Attributes:
+        at: when it arrived, ms since 1970.
+        size: its bytes; 0 where they are few.
+        split: what is read.
+        seq: orders it among those of the same instant.
+    """
+
+    at: int
+    size: int
+    split: Split
+    seq: str
+
+
+@dataclass(frozen=True)
+class HistorySource(InstantSource):
+    """A source that reads again what another one has read.
+
+    Attributes:
+        reader: the other one.
+        pieces: what it reads, by instant.
+        tasks: in how many tasks.
+    """
+
+    reader: Source[Any]
+    pieces: Mapping[int, Sequence[Piece]]
+    tasks: int
+
+    def check(self, name: str) -> None:
+        self.reader.check(name)
+
+    def instants(self) -> list[int]:
+        return sorted(self.pieces)
+
+    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[Any]]:
+        return [
+            AssignedSplit(piece.split, f"{row['seq']}/{piece.seq}", row["now"])
+            for row in batch.to_pylist()
+            for number, piece in enumerate(self.pieces.get(row["now"], ()))
+            if number % self.tasks == row["part"]
+        ]
+
+    def read(self, split: Split) -> Iterator[pl.DataFrame]:
+        return self.reader.read(split)
+
+
+@dataclass(frozen=True)
+class History:
+    """What the sources of a plan have read before, for the operators of a new plan.
+
+    Attributes:
+        old: the checkpoint of the old plan.
+        sources: for each source of the new plan that goes on from one of the old plan, that one.
+        operators: of the new plan, those whose state is made anew.
+        tasks: parallel tasks.
+        batch_bytes: bytes of files for each of them in a micro-batch.
+    """
+
+    old: Snapshot
+    sources: Mapping[int, int]
+    operators: frozenset[int]
+    tasks: int
+    batch_bytes: int
+
+    def job(self, job: JobGraph) -> JobGraph:
+        """The part of a job that makes the state, over the history of its sources.
+
+        Raises:
+            CheckpointError: CKPT054, a source cannot be read again.
+        """
+        numbers = {n for n, spec in enumerate(job.operators) if spec.node in self.operators}
+        needed = _upstream(job, numbers)
+        for n in sorted(needed):
+            if job.operators[n].kernel.by_clock:
+                raise self._lost(job.operators[n].name, "its result depends on the clock")
+        sources = [replace(s, pipeline=_cut(s.pipeline, needed), errors=None) for s in job.sources]
+        sources = [s for s in sources if s.pipeline.outputs and s.node in self.sources]
+        pieces = {s.node: list(self._pieces(s)) for s in sources}
+        lifetimes = [config.ttl for n in needed for config in job.operators[n].ttl if config.ttl]
+        steps = _steps(pieces, min(lifetimes) // _TTL_PARTS if lifetimes else None, self.batch_bytes * self.tasks)
+        operators = tuple(replace(spec, pipeline=_cut(spec.pipeline, needed), late=()) for spec in job.operators)
+        return replace(
+            job,
+            sources=tuple(
+                replace(s, reader=HistorySource(s.reader, steps[s.node], self.tasks), marks=INSTANTS) for s in sources
+            ),
+            operators=operators,
+            sinks=tuple(replace(sink, writer=Nothing()) for sink in job.sinks),
+            open_ended=True,
+        )
+
+    def _pieces(self, source: SourceSpec) -> Iterator[Piece]:
+        """What the old job has read of a source. Raises CheckpointError CKPT054."""
+        old = self.sources[source.node]
+        number = next(n for n, entry in enumerate(self.old.layout.sources) if entry.node == old)
+        end = self.old.spark.planned(self.old.batch)
+        reader, markers = source.reader, self.old.layout.sources[number].markers
+        if isinstance(reader, FileSource):
+            for file in self._files(number):
+                self._check_file(source, file)
+                split = FileSplit(file.path, file.size or None)
+                yield Piece(file.modified, file.size, split, f"{file.modified:016d}/{file.path}")
+            return
+        names = Markers(self.old.folder / "splits" / markers).names()[: end.log_offset(number) + 1]
+        texts = [name.split("_", 1)[1] for name in names]
+        if isinstance(reader, InstantSource):
+            known = set(reader.instants())
+            yield from (Piece(int(at), 0, InstantSplit(int(at)), "") for at in texts if int(at) in known)
+        elif isinstance(reader, RangeSource) and reader.total is not None:
+            for text in texts:
+                start, _, stop = text.partition("-")
+                yield Piece(0, 0, RangeSplit(int(start), int(stop)), f"{int(start):020d}")
+        else:
+            raise self._lost(f"table '{source.name}'", f"the connector '{source.connector}' does not read it again")
+
+    def _files(self, number: int) -> Iterator[FileEntry]:
+        """The files that a source has read, each once."""
+        spark = self.old.spark
+        for path, modified in spark.files_of(number, self.old.batch):
+            marker = spark.marker(path)
+            if marker is None:
+                yield FileEntry(path, _size(path), modified)
+            else:
+                yield from entries_in(marker.read_bytes())
+
+    def _check_file(self, source: SourceSpec, file: FileEntry) -> None:
+        """Whether a file is still as it was read. Raises CheckpointError CKPT054."""
+        place = local_path(file.path)
+        if place is None:
+            return
+        try:
+            modified = os.stat(place).st_mtime_ns // 1_000_000
+        except OSError as cause:
+            raise self._lost(f"table '{source.name}'", f"{file.path}: {cause.strerror or cause}") from cause
+        if modified != file.modified:
+            raise self._lost(f"table '{source.name}'", f"{file.path} was modified after it was read")
+
+    def _lost(self, what: str, why: str) -> CheckpointError:
+        return CheckpointError("CKPT054", what=what, why=why, folder=self.old.folder)
+
+
+def _size(path: str) -> int:
+    place = local_path(path)
+    try:
+        return os.path.getsize(place) if place is not None else 0
+    except OSError:
+        return 0
+
+
+def _upstream(job: JobGraph, numbers: set[int]) -> set[int]:
+    """The given operators and all from which rows reach them."""
+    needed = set(numbers)
+    for number in sorted(range(len(job.operators)), key=lambda n: -job.operators[n].level):
+        if _reaches(job.operators[number].pipeline, needed):
+            needed.add(number)
+    return needed
+
+
+def _reaches(pipeline: Pipeline, operators: set[int]) -> bool:
+    return any(
+        _reaches(o, operators) if isinstance(o, Pipeline) else isinstance(o, ToOperator) and o.operator in operators
+        for o in pipeline.outputs
+    )
+
+
+def _cut(pipeline: Pipeline, operators: set[int]) -> Pipeline:
+    """A pipeline without what leads to sinks and other operators."""
+    outputs: list[Any] = []
+    for output in pipeline.outputs:
+        if isinstance(output, Pipeline):
+            inner = _cut(output, operators)
+            outputs += [inner] if inner.outputs else []
+        elif not isinstance(output, ToSink) and not (
+            isinstance(output, ToOperator) and output.operator not in operators
+        ):
+            outputs.append(output)
+    return Pipeline(pipeline.transforms, tuple(outputs))
+
+
+def _steps(
+    pieces: Mapping[int, Sequence[Piece]], width: int | None, batch_bytes: int
+) -> dict[int, dict[int, list[Piece]]]:
+    """The instants of the clock, each with what every source reads at it. An instant is the time of the last arrival.
+
+    Args:
+        pieces: by source.
+        width: how much time an instant may stand for, ms; None for any.
+        batch_bytes: how many bytes it may have.
+    """
+    ordered = sorted(((p.at, p.seq, node, p) for node, some in pieces.items() for p in some), key=lambda x: x[:3])
+    exact = any(isinstance(p.split, InstantSplit) for _, _, _, p in ordered)
+    steps: dict[int, dict[int, list[Piece]]] = {node: {} for node in pieces}
+    group: list[tuple[int, Piece]] = []
+    first, size = 0, 0
+
+    def close() -> None:
+        at = max((p.at for _, p in group), default=0)
+        for node, piece in group:
+            steps[node].setdefault(at, []).append(piece)
+
+    for at, _, node, piece in ordered:
+        grows = group and at != group[-1][1].at
+        full = size + piece.size > batch_bytes or (width is not None and at - first > width)
+        if grows and (exact or full):
+            close()
+            group, size = [], 0
+        if not group:
+            first = at
+        group.append((node, piece))
+        size += piece.size
+    close()
+    return steps

@@ -1,0 +1,108 @@
+"""Where the operators of a job get their state from: which operators of the old plan, and by which conversion."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stateplan.common.changelog import column
+from stateplan.runtime.checkpoint.slots import Continuation, Layout, Move, OperatorEntry, misfit, source_columns
+from stateplan.runtime.evolution.conversion import Conversion, SameRows, StateLoad
+from stateplan.runtime.evolution.groups import Groups, MergeGroups
+from stateplan.runtime.evolution.rows import InputRows
+from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
+from stateplan.runtime.kernel import Kernel
+from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.watermarks import EventTime
+
+
+@dataclass(frozen=True)
+class Origins:
+    """The old operators whose state a job uses.
+
+    Attributes:
+        continuation: which operator uses which.
+        entries: of these old operators; their numbers stand for them elsewhere.
+        folder: the old checkpoint, for messages.
+    """
+
+    continuation: Continuation
+    entries: Sequence[OperatorEntry]
+    folder: str
+
+    def of(self, spec: OperatorSpec) -> int | None:
+        """The number of the old operator whose state an operator uses; None for none."""
+        node = self.continuation.operators.get(spec.node)
+        return next((number for number, entry in enumerate(self.entries) if entry.node == node), None)
+
+    def loads(self, job: JobGraph, layout: Layout, time_zone: str) -> tuple[StateLoad | None, ...]:
+        """Per operator where its state comes from; None for one that begins empty. Raises CheckpointError CKPT024."""
+        loads: list[StateLoad | None] = []
+        for spec, entry in zip(job.operators, layout.operators, strict=True):
+            number = self.of(spec)
+            if number is None:
+                loads.append(None)
+                continue
+            move = self.continuation.moves.get(spec.node)
+            if move is not None and move.form == "rows":
+                loads.append(self._rows(spec, number, move, time_zone))
+                continue
+            columns = source_columns(spec, self.entries[number], entry.tables, move, self.folder)
+            loads.append(_load(spec.kernel, number, columns, move, time_zone))
+        return tuple(loads)
+
+    def _rows(self, spec: OperatorSpec, number: int, move: Move, time_zone: str) -> StateLoad:
+        """The rows of its inputs that the old operator has kept. Raises CheckpointError CKPT024."""
+        old_tables = {table.slot: (name, table) for name, table in self.entries[number].tables.items()}
+        conversions: list[tuple[int, Conversion]] = []
+        for position, old_input in enumerate(move.inputs):
+            name, table = old_tables[old_input]
+            columns = {column(i): column(old) for i, old in enumerate(move.fields[position]) if old is not None}
+            schema = spec.input_schemas[position]
+            if any(table.columns.get(old) != schema[new] for new, old in columns.items()):
+                raise misfit(spec, self.folder, f"{name} does not hold the rows of input {position}")
+            keys = spec.fields.keys[position]
+            filters = tuple(move.filters[position]) if move.filters else ()
+            conversions.append((number, InputRows(position, name, columns, tuple(keys), filters, time_zone)))
+        return StateLoad(tuple(conversions))
+
+    def times(self, job: JobGraph, stored_times: Mapping[int, str]) -> dict[int, str]:
+        """Per operator how far event time has come, as JSON. Where rows come on other ways than before, only the
+        watermark of the operator is known.
+
+        Args:
+            job: the job.
+            stored_times: the same by number of the old operator.
+        """
+        times: dict[int, str] = {}
+        for number, spec in enumerate(job.operators):
+            origin = self.of(spec)
+            if origin is None or origin not in stored_times or not spec.event_time:
+                continue
+            event_time = EventTime.from_json(json.loads(stored_times[origin]))
+            if self.entries[origin].channels != spec.channels:
+                event_time = EventTime(event_time.watermark, event_time.since)
+            times[number] = json.dumps(event_time.to_json())
+        return times
+
+
+def _load(
+    kernel: Kernel, origin: int, columns: Mapping[str, Mapping[str, str]], move: Move | None, time_zone: str
+) -> StateLoad:
+    """What is made of the state of an old operator.
+
+    Args:
+        kernel: of the new operator.
+        origin: the number of the old one.
+        columns: per table, for each column the one of the old table of the same name.
+        move: how the old state is moved; None where it stays as it is.
+        time_zone: of the session.
+    """
+    if move is not None and move.form == "groups":
+        assert isinstance(kernel, GroupAggregateKernel)
+        table = kernel.tables[0]
+        filters = tuple(move.filters[0]) if move.filters else ()
+        groups = Groups(table.name, columns[table.name], table.lookup, filters, time_zone)
+        return StateLoad(((origin, groups),), MergeGroups(kernel))
+    return StateLoad(((origin, SameRows(tuple((t.name, columns[t.name]) for t in kernel.tables))),))
