@@ -10,69 +10,23 @@ The verdicts of all kinds of change are listed in ``docs/plans/plan-diff.md``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from stateplan.common.errors import Place, PlanError
 from stateplan.connectors.registry import known_connector
-from stateplan.execnodes.fingerprint import fingerprints, readers, uids
-from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.node_text import agg_text, joined_names
 from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.nodes.deduplicate import Deduplicate
-from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
-from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.opaque import OpaqueNode, unknown_keys
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.specs import AggCall
+from stateplan.plans.backfill import obstacle, upstream
 from stateplan.plans.changes import SAME_VERSIONS, Change, node_changes
+from stateplan.plans.derivation import StateMove
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.lineage import Lineage, lineage
+from stateplan.plans.lineage import lineage_of_table
 from stateplan.plans.similarity import match
+from stateplan.plans.state_comparison import Operator, Outcome, PlanSide, StateComparison
 from stateplan.plans.storage import exists
-
-Verdict = Literal["identical", "ttl-only", "stateless", "rewrite", "reset", "unknown"]
-VERDICTS: tuple[Verdict, ...] = ("identical", "ttl-only", "stateless", "rewrite", "reset", "unknown")
-"""Of a plan or an operator, from harmless to not.
-
-``identical``: nothing changed that does anything. ``ttl-only``: TTLs changed, and what hangs on them. ``stateless``:
-something changed on which no existing state depends (TTLs may have changed too). ``rewrite``: the state has what is
-needed, in another layout. ``reset``: the state is lost, the operator starts empty. ``unknown``: it cannot be told.
-"""
-
-_HARMLESS: frozenset[Verdict] = frozenset({"identical", "ttl-only", "stateless"})
-
-
-def severity(verdict: str) -> int:
-    """The place of a verdict among :data:`VERDICTS`."""
-    return [*map(str, VERDICTS)].index(verdict)
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator of one of the plans."""
-
-    id: int
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"{self.name}[{self.id}]"
-
-
-@dataclass(frozen=True)
-class StateMove:
-    """Where state that has to be rewritten finds what it needs in the old state.
-
-    Attributes:
-        fields: per input, for each of its fields the field of the old input that holds it; None for one that is not
-            stored.
-        calls: for each aggregate call the old one that is the same.
-    """
-
-    fields: tuple[tuple[int | None, ...], ...]
-    calls: tuple[int, ...] = ()
+from stateplan.plans.verdicts import HARMLESS, VERDICTS, Verdict, severity
 
 
 @dataclass(frozen=True)
@@ -108,7 +62,12 @@ class OperatorDiff:
     @property
     def harmless(self) -> bool:
         """Whether existing state can be used as it is."""
-        return self.verdict in _HARMLESS
+        return self.verdict in HARMLESS
+
+    @property
+    def reads_on(self) -> bool:
+        """Of a source: whether it can read on where one of the old plan stands."""
+        return self.old is not None and (self.harmless or (self.verdict == "derive" and not self.moved))
 
 
 @dataclass(frozen=True)
@@ -128,7 +87,7 @@ class PlanDiff:
     @property
     def may_restart(self) -> bool:
         """Whether the new plan may run on the old one's checkpoint without anybody being asked."""
-        return self.verdict in _HARMLESS
+        return self.verdict in HARMLESS
 
     @property
     def all_reasons(self) -> tuple[str, ...]:
@@ -165,56 +124,49 @@ def compare(old: PlanDocument, new: PlanDocument) -> PlanDiff:
         old: the plan in the checkpoint.
         new: the plan to run.
     """
-    return _Comparison(_Side(old), _Side(new)).run()
-
-
-class _Side:
-    """One plan: its operators, what they mean and which of them keep state."""
-
-    def __init__(self, document: PlanDocument) -> None:
-        self.document = document
-        self.graph: ExecGraph = document.graph
-        self.prints = fingerprints(self.graph)
-        self.uids = uids(self.graph, self.prints)
-        self.lineages = lineage(self.graph)
-        self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
-
-    def operator(self, node: ExecNode) -> Operator:
-        return Operator(node.id, node.title, self.uids[node.id])
-
-    def names(self, node: ExecNode) -> tuple[str, ...]:
-        """The names of a node's input fields."""
-        return tuple(joined_names(self.graph.input_types(node)))
-
-    def names_to_match(self) -> tuple[Mapping[int, Hashable], ...]:
-        """Names to match operators by: what they mean; for those of which there are several, with what reads them; and
-        two that do not depend on what else a projection passes on: all that an operator emits, what its state means."""
-        prints = self.prints
-        twins = len(set(prints.values())) < len(prints)
-        read = readers(self.graph, prints) if twins else prints
-        meanings: dict[int, tuple[str, ...]] = {
-            i: (self.graph.node(i).name, x.rows, *x.fields) for i, x in self.lineages.items()
-        }
-        state: dict[int, tuple[str, ...]] = {
-            i: (self.graph.node(i).name, self.lineages[i].state) for i in self.stateful
-        }
-        return prints, {i: (print_, read[i]) for i, print_ in prints.items()}, meanings, state
+    return _Comparison(PlanSide(old), PlanSide(new)).run()
 
 
 class _Comparison:
-    def __init__(self, old: _Side, new: _Side) -> None:
+    def __init__(self, old: PlanSide, new: PlanSide) -> None:
         self.old, self.new = old, new
         by = list(zip(old.names_to_match(), new.names_to_match(), strict=True))
         pairs = match(old.graph, new.graph, by, (old.lineages, new.lineages))
         self.partners = {now: old.graph.node(was) for now, was in pairs.items()}
+        self.states = StateComparison(old, new)
         self._changes: dict[int, tuple[Change, ...]] = {}
 
     def run(self) -> PlanDiff:
         diffs = [self.compare_operator(node) for node in self.new.graph.nodes]
+        sources = {d.new.id for d in diffs if d.new is not None and self.goes_on(d)}
+        diffs = [self.with_history(d, sources) for d in diffs]
         partner_ids = {node.id for node in self.partners.values()}
         diffs += [self.gone(node) for node in self.old.graph.nodes if node.id not in partner_ids]
         verdict = max((d.verdict for d in diffs), key=severity, default=VERDICTS[0])
         return PlanDiff(verdict, tuple(diffs), tuple(self.notes()))
+
+    def goes_on(self, diff: OperatorDiff) -> bool:
+        """Whether an operator is a source that reads on where the old one stands."""
+        assert diff.new is not None
+        return diff.reads_on and not self.new.graph.inputs(self.new.graph.node(diff.new.id))
+
+    def with_history(self, diff: OperatorDiff, sources: Collection[int]) -> OperatorDiff:
+        """An operator of the new plan, whose state may be made of the history of its inputs. State of new sources alone
+        needs none.
+
+        Args:
+            diff: the operator.
+            sources: the sources that read on.
+        """
+        if diff.verdict != "reset" or not diff.stateful or diff.new is None or diff.new.id not in self.new.stateful:
+            return diff
+        node = self.new.graph.node(diff.new.id)
+        if upstream(self.new.graph, node).isdisjoint(sources):
+            return replace(diff, verdict="derive", reasons=(*diff.reasons, "it reads new sources only"))
+        problem = obstacle(self.new.graph, node, sources)
+        if problem is None:
+            return replace(diff, verdict="backfill")
+        return replace(diff, reasons=(*diff.reasons, problem))
 
     # -- what is the same --------------------------------------------------------------------------------------------
 
@@ -231,7 +183,7 @@ class _Comparison:
         stands elsewhere now, none."""
         old = self.partners[node.id]
         has_shifts = any(
-            a.fields != b.fields for a, b in zip(self.inputs(self.old, old), self.inputs(self.new, node), strict=False)
+            a.fields != b.fields for a, b in zip(self.old.inputs(old), self.new.inputs(node), strict=False)
         )
         return [c for c in self.changes(node) if c.kind == "other" and not (has_shifts and c.is_number)]
 
@@ -239,10 +191,6 @@ class _Comparison:
         """Whether the operators in front are others than those of the partner."""
         partners = [self.partners.get(n.id) for n in self.new.graph.inputs(node)]
         return [n.id if n else None for n in partners] != [n.id for n in self.old.graph.inputs(self.partners[node.id])]
-
-    @staticmethod
-    def inputs(side: _Side, node: ExecNode) -> list[Lineage]:
-        return [side.lineages[n.id] for n in side.graph.inputs(node)]
 
     # -- operators ---------------------------------------------------------------------------------------------------
 
@@ -311,7 +259,7 @@ class _Comparison:
         if all(c.field == "table.identifier" for c in position_changes) and self._same_data(old, new):
             return "identical", ["the table was renamed; its options are the same"] if position_changes else []
         if position_changes:
-            return "reset", [f"{c}: its offsets belong to the old value" for c in position_changes]
+            return "derive", [f"{c}: its offsets belong to the old value" for c in position_changes]
         return "identical", []
 
     def moved(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Change, ...]:
@@ -328,9 +276,8 @@ class _Comparison:
         fields = self.old.lineages[old.id].fields, self.new.lineages[new.id].fields
         return self.old.lineages[old.id].rows == self.new.lineages[new.id].rows or bool(set(fields[0]) & set(fields[1]))
 
-    def compare_state(self, old: ExecNode, new: ExecNode) -> tuple[Verdict, list[str], StateMove | None]:
+    def compare_state(self, old: ExecNode, new: ExecNode) -> Outcome:
         """What becomes of the state of an operator that had state and has it still."""
-        was, now = self.old.lineages[old.id], self.new.lineages[new.id]
         changes = self.changes(new)
         version = next((c for c in changes if c.pointer == "/type/version" and new.title not in SAME_VERSIONS), None)
         if version is not None:
@@ -338,18 +285,16 @@ class _Comparison:
         states = [str(c) for c in changes if c.pointer.startswith("/state/") and c.kind == "other"]
         if states:
             return "unknown", [f"{s}: {_NOT_TOLD}" for s in states], None
-        if was.state == now.state:
-            old_inputs, new_inputs = self.inputs(self.old, old), self.inputs(self.new, new)
-            if isinstance(new, GroupAggregate) and isinstance(old, GroupAggregate):
-                return self.compare_calls(old, new, old_inputs[0], new_inputs[0])
-            return self.compare_fields(old, new, old_inputs, new_inputs)
+        outcome = self.states.compare(old, new)
+        if outcome is not None:
+            return outcome
         hard = [c for c in self.hard(new) if not c.pointer.startswith("/outputType/")]
         if (isinstance(new, OpaqueNode) or unknown_keys(old) or unknown_keys(new)) and hard:
             reason = f"{hard[0]}: the effect on the state of {new.title} is unknown"
             return "unknown", [reason], None
         causes, has_unknown = self.causes(new)
         reasons = [str(c) for c in hard] + [f"its input changed: {c}" for c in causes]
-        inputs = zip(self.inputs(self.old, old), self.inputs(self.new, new), strict=False)
+        inputs = zip(self.old.inputs(old), self.new.inputs(new), strict=False)
         if not hard and all(b.rows == a.rows for b, a in inputs):
             words = old.describe(self.old.graph.input_types(old)), new.describe(self.new.graph.input_types(new))
             if words[0] != words[1]:
@@ -357,59 +302,6 @@ class _Comparison:
         if has_unknown:
             return "unknown", reasons, None
         return "reset", reasons or ["its input changed"], None
-
-    def compare_calls(
-        self, old: GroupAggregate, new: GroupAggregate, old_input: Lineage, new_input: Lineage
-    ) -> tuple[Verdict, list[str], StateMove | None]:
-        """An aggregate of the same groups over the same rows."""
-        was, now = self.old.lineages[old.id].calls, self.new.lineages[new.id].calls
-        names = self.old.names(old), self.new.names(new)
-        fresh = [agg_text(c, names[1]) for c, h in zip(new.agg_calls, now, strict=True) if h not in was]
-        if fresh:
-            return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None
-        simple = all(_is_simple(c, r) for n in (old, new) for c, r in _calls(n))
-        arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
-        if was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1]):
-            return "identical", [], None
-        if not simple:
-            reason_to_reset = (
-                "its state holds single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
-            )
-            return "reset", [reason_to_reset], None
-        calls = tuple(_place(was, h, i) for i, h in enumerate(now))
-        removed_calls = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
-        fields = (_place(old_input.fields, h, i) if i in new.grouping else None for i, h in enumerate(new_input.fields))
-        reason = f"{', '.join(removed_calls)} is no longer kept" if removed_calls else "its columns are reordered"
-        return "rewrite", [reason], StateMove((tuple(fields),), calls)
-
-    def compare_fields(
-        self, old: ExecNode, new: ExecNode, old_inputs: Sequence[Lineage], new_inputs: Sequence[Lineage]
-    ) -> tuple[Verdict, list[str], StateMove | None]:
-        """An operator that stores fields of its input, of the same rows as before."""
-        moves: list[tuple[int | None, ...]] = []
-        lost_fields: list[str] = []
-        types = self.old.graph.input_types(old), self.new.graph.input_types(new)
-        keys = _only_keys(new)
-        for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
-            needed_fields = range(len(a.fields)) if keys is None else keys
-            missing_names = [types[1][side].fields[i].name for i in needed_fields if a.fields[i] not in b.fields]
-            if missing_names:
-                return "reset", [f"earlier rows in state lack {', '.join(missing_names)}"], None
-            moves.append(tuple(_place(b.fields, h, i) if i in needed_fields else None for i, h in enumerate(a.fields)))
-            if keys is None:
-                lost_fields += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
-        if not lost_fields and all(j is None or i == j for move in moves for i, j in enumerate(move)):
-            return "identical", [], None
-        if not new.STORES_FIELDS or any(not t.fields for t in types[1]):
-            return "reset", [f"the fields of its rows moved, and state of {new.title} cannot be rewritten"], None
-        if isinstance(new, Join) and lost_fields and _counts_equal_rows(new):
-            return (
-                "reset",
-                [f"{', '.join(lost_fields)} was removed, and equal rows are kept as one row with a count"],
-                None,
-            )
-        reason = f"{', '.join(lost_fields)} is no longer kept" if lost_fields else "its columns are reordered"
-        return "rewrite", [reason], StateMove(tuple(moves))
 
     def causes(self, node: ExecNode) -> tuple[list[str], bool]:
         """The nearest operators in front of ``node`` that are not what they were, and whether one cannot be judged."""
@@ -450,17 +342,21 @@ class _Comparison:
             reason = "it is new; its state starts empty, without the rows read so far"
             return OperatorDiff("reset", None, new, True, (), (reason,))
         if not self.new.graph.inputs(node):
+            twin = next((old for old in self.old.graph.nodes if _at_one_position(old, node)), None)
+            if twin is not None:
+                reason = f"it reads on where {self.old.operator(twin)} of the old plan stands"
+                return OperatorDiff("derive", self.old.operator(twin), new, False, (), (reason,))
             reason = "it is a new source, without an offset"
-            return OperatorDiff("reset", None, new, False, (), (reason,))
+            return OperatorDiff("derive", None, new, False, (), (reason,))
         return OperatorDiff("stateless", None, new, False)
 
     def gone(self, node: ExecNode) -> OperatorDiff:
         old = self.old.operator(node)
         if node.id in self.old.stateful:
-            return OperatorDiff("reset", old, None, True, (), ("it was removed; its state is deleted",))
+            return OperatorDiff("derive", old, None, True, (), ("it was removed; its state is deleted",))
         if not self.old.graph.inputs(node):
             reason = "this source was removed, with its offset"
-            return OperatorDiff("reset", old, None, False, (), (reason,))
+            return OperatorDiff("derive", old, None, False, (), (reason,))
         return OperatorDiff("stateless", old, None, False)
 
     def notes(self) -> Iterator[str]:
@@ -488,34 +384,15 @@ def _position(scan: TableSourceScan) -> Mapping[str, str | None]:
     return {"connector": options.get("connector"), **position}
 
 
+def _at_one_position(old: ExecNode, new: ExecNode) -> bool:
+    """Whether two scans read the same data, and a position of one means the same to the other."""
+    if not isinstance(old, TableSourceScan) or not isinstance(new, TableSourceScan):
+        return False
+    tables = [node.scan_table_source.table for node in (old, new)]
+    if any(t.resolved_table is None or t.resolved_table.options is None for t in tables):
+        return False
+    lineages = [lineage_of_table(node) for node in (old, new)]
+    return lineages[0] == lineages[1] and _position(old) == _position(new)
+
+
 _NOT_TOLD = "the compatibility of its state is unknown"
-
-_SIMPLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX"})
-"""Aggregate functions whose state is columns of the group's row."""
-
-
-def _only_keys(node: ExecNode) -> Sequence[int] | None:
-    """The fields that are stored, of an operator that stores no others than its key's; None for all."""
-    if isinstance(node, Deduplicate) and not node.keep_last_row and not node.is_rowtime:
-        return node.unique_keys
-    return None
-
-
-def _place(fields: Sequence[str], field: str, own_position: int) -> int:
-    """Where a field stands, at best at the same place."""
-    return own_position if own_position < len(fields) and fields[own_position] == field else fields.index(field)
-
-
-def _calls(node: GroupAggregate) -> Iterator[tuple[AggCall, bool]]:
-    return zip(node.agg_calls, node.agg_call_need_retractions, strict=True)
-
-
-def _is_simple(call: AggCall, retracts: bool) -> bool:
-    return call.function in _SIMPLE and not call.distinct and not (retracts and call.function in ("MIN", "MAX"))
-
-
-def _counts_equal_rows(node: Join) -> bool:
-    """Whether a side of an outer join has no unique key: equal rows are kept once, with their number."""
-    outer = node.join_spec.join_type
-    left = outer in ("LEFT", "FULL", "SEMI", "ANTI") and not node.left_upsert_keys
-    return left or (outer in ("RIGHT", "FULL") and not node.right_upsert_keys)

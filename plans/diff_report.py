@@ -7,19 +7,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stateplan.plans.diff import VERDICTS, OperatorDiff, PlanDiff, Verdict, severity
+from stateplan.plans.diff import OperatorDiff, PlanDiff
+from stateplan.plans.verdicts import VERDICTS, Verdict, severity
 
 SAYS: Mapping[Verdict, str] = {
     "identical": "the plans are equivalent",
     "ttl-only": "only TTLs changed; existing state uses the new ones",
     "stateless": "no existing state depends on the changes",
     "rewrite": "some state must be rewritten before use; none is lost",
+    "derive": "some state must be computed for a new checkpoint; none is lost",
+    "backfill": "some state must be made from the history of its inputs; none is lost",
     "reset": "some operators lose their state and start empty",
     "unknown": "the compatibility of some state is unknown",
 }
 
 EXIT_CODES: Mapping[Verdict, int] = {
-    verdict: 0 if verdict == "identical" else 9 + severity(verdict) for verdict in VERDICTS
+    "identical": 0,
+    "ttl-only": 10,
+    "stateless": 11,
+    "rewrite": 12,
+    "derive": 12,
+    "backfill": 12,
+    "reset": 13,
+    "unknown": 14,
 }
 """What ``plan diff --exit-code`` ends with: the worse, the larger. Below 10 are the codes that all commands share."""
 

@@ -10,20 +10,81 @@ must not be equal where something did.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from pydantic import ValidationError
+
+from stateplan.common.errors import StateplanError
+from stateplan.common.types import LogicalType
 from stateplan.connectors.registry import known_connector, known_format
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
+from stateplan.execnodes.specs import AggCall
+from stateplan.functions.rex import Rex, rex_from_json
 from stateplan.plans.changes import meaningful
 from stateplan.plans.jsontext import split_pointer
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One of the conditions that rows have met.
+
+    Attributes:
+        text: its JSON with hashes of fields, in a canonical form.
+        fields: the hashes of the fields that it reads.
+        settings: options that the operator was compiled with, as JSON.
+    """
+
+    text: str
+    fields: frozenset[str]
+    settings: str = "{}"
+
+    def over(self, fields: Sequence[str], types: Sequence[LogicalType]) -> Rex | None:
+        """The condition over other fields; None where it is no expression.
+
+        Args:
+            fields: their hashes; has all that it reads.
+            types: their types.
+        """
+
+        def placed(value: Any) -> Any:
+            if _is_field(value):
+                position = fields.index(value["field"])
+                return {"kind": "INPUT_REF", "inputIndex": position, "type": types[position].to_json()}
+            if isinstance(value, dict):
+                return {key: placed(inner) for key, inner in value.items()}
+            return [placed(inner) for inner in value] if isinstance(value, list) else value
+
+        with contextlib.suppress(StateplanError, ValidationError):
+            return rex_from_json(placed(json.loads(self.text)))
+        return None
+
+
+@dataclass(frozen=True)
+class CallMeaning:
+    """What an aggregate call computes.
+
+    Attributes:
+        function: its name.
+        arguments: the hash of each argument.
+        condition: the hash of the field that filters it; None without one.
+        type: of its result, without NOT NULL.
+        rest: everything else, as a hash.
+    """
+
+    function: str
+    arguments: tuple[str, ...]
+    condition: str | None
+    type: str
+    rest: str
 
 
 @dataclass(frozen=True)
@@ -35,12 +96,23 @@ class Lineage:
         fields: of each output field.
         state: of what its state means, but for the fields that are stored.
         calls: of each aggregate call, where the operator is an aggregate.
+        unfiltered: as ``rows``, before :attr:`conditions`.
+        conditions: those that the rows have met since.
+        groups: of an aggregate: what its state means, but for the keys and the calls, and before conditions.
     """
 
     rows: str
     fields: tuple[str, ...]
     state: str
-    calls: tuple[str, ...] = ()
+    calls: tuple[CallMeaning, ...] = ()
+    unfiltered: str = ""
+    conditions: frozenset[Condition] = frozenset()
+    groups: str = ""
+
+    @property
+    def origin(self) -> str:
+        """The rows before any condition."""
+        return self.unfiltered or self.rows
 
 
 def lineage(graph: ExecGraph) -> dict[int, Lineage]:
@@ -60,7 +132,7 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     if isinstance(node, TableSourceScan):
         return _scan(node)
     if node.title == "exchange":
-        return Lineage(inputs[0].rows, inputs[0].fields, "")
+        return replace(inputs[0], state="", calls=(), groups="")
     own = _resolved(node, _meaningful(node), inputs)
     if own is None:
         return _opaque(node, _meaningful(node), inputs)
@@ -68,10 +140,10 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     input_rows = [i.rows for i in inputs]
     if kind == "calc":
         projection, condition = own.pop("projection"), own.pop("condition", None)
-        rows = input_rows[0] if condition is None else _hash("calc", own, condition, input_rows)
         settings = own.get("configuration") or {}
+        rows = input_rows[0] if condition is None else _hash("calc", own, condition, input_rows)
         fields = tuple(p["field"] if _is_field(p) else _hash("expression", p, settings) for p in projection)
-        return Lineage(rows, fields, "")
+        return Lineage(rows, fields, "", (), inputs[0].origin, inputs[0].conditions | _conditions(condition, settings))
     if kind == "union":
         order = sorted(range(len(inputs)), key=lambda i: inputs[i].rows)
         fields = tuple(
@@ -80,11 +152,14 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
         return Lineage(_hash("union", own, [input_rows[i] for i in order]), fields, "")
     cosmetic = {key: own.pop(key) for key in node.cosmetic_keys() if key in own}
     if isinstance(node, GroupAggregate):
-        calls = tuple(_hash(*pair) for pair in zip(own.pop("aggCalls"), own.pop("aggCallNeedRetractions"), strict=True))
+        pairs = list(zip(own.pop("aggCalls"), own.pop("aggCallNeedRetractions"), strict=True))
+        calls = tuple(_call(node, *pair) for node, pair in zip(node.agg_calls, pairs, strict=True))
         state = _hash("state", own, input_rows)
         rows = _hash("rows", state, cosmetic)
         keys = [_hash("key", inputs[0].fields[k]) for k in node.grouping]
-        return Lineage(rows, (*keys, *(_hash("call", c) for c in calls)), state, calls)
+        fields = (*keys, *(_hash("call", _hash(*pair)) for pair in pairs))
+        own.pop("grouping")
+        return Lineage(rows, fields, state, calls, groups=_hash("groups", own, inputs[0].origin))
     if isinstance(node, Deduplicate) and node.is_rowtime:  # its time is a field that it does not name
         clock = next((i for i, f in enumerate(node.output_type.fields) if f.type.kind == "ROWTIME"), None)
         own["clock"] = None if clock is None else inputs[0].fields[clock]
@@ -99,6 +174,35 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
             rows, (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in added_fields)), state
         )
     return _opaque(node, own | cosmetic, inputs, own)
+
+
+def _conditions(condition: Any, settings: Mapping[str, str]) -> frozenset[Condition]:
+    """The terms of a condition."""
+    if condition is None:
+        return frozenset()
+    if isinstance(condition, dict) and condition.get("internalName") == "$AND$1":
+        return frozenset(c for operand in condition["operands"] for c in _conditions(operand, settings))
+    text, options = (
+        json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")) for value in (condition, settings)
+    )
+    return frozenset((Condition(text, frozenset(_fields_in(condition)), options),))
+
+
+def _fields_in(value: Any) -> Iterator[str]:
+    """The hashes of the fields that an expression reads."""
+    if _is_field(value):
+        yield value["field"]
+    elif isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _fields_in(inner)
+
+
+def _call(call: AggCall, data: Mapping[str, Any], retracts: bool) -> CallMeaning:
+    """What a call computes, from its JSON with hashes of fields."""
+    arguments = tuple(str(a["field"]) for a in data["argList"])
+    condition = data["filterArg"]["field"] if _is_field(data["filterArg"]) else None
+    rest = {k: v for k, v in data.items() if k not in ("argList", "filterArg", "type", "internalName", "syntax")}
+    return CallMeaning(call.function, arguments, condition, str(call.type.as_nullable()), _hash(rest, retracts))
 
 
 def _opaque(
@@ -127,6 +231,14 @@ def _identity(options: Mapping[str, str]) -> Mapping[str, str] | None:
     return options if connector is None else connector.identity(options)
 
 
+def lineage_of_table(node: TableSourceScan) -> str:
+    """Which data the table of a scan holds, as a hash."""
+    table = node.scan_table_source.table
+    options = table.resolved_table.options if table.resolved_table is not None else None
+    own_data = _identity(options or {})
+    return _hash("table", own_data if options and own_data is not None else [table.identifier, options])
+
+
 def _scan(node: TableSourceScan) -> Lineage:
     spec = node.scan_table_source
     own = meaningful(node)
@@ -139,13 +251,50 @@ def _scan(node: TableSourceScan) -> Lineage:
     fmt = known_format(options)
     own_data = _identity(options)
     identity = own_data if options and own_data is not None else [table["identifier"], options]
-    rows = _hash("scan", own, identity, ability_meaning(spec.abilities, physical))
+    abilities = ability_meaning(spec.abilities, physical)
+    rows = _hash("scan", own, identity, abilities)
     by_name = fmt is not None and fmt.by_name
     fields = []
     for field in node.output_type.fields:
         place = None if by_name or field.name not in physical else physical.index(field.name)
         fields.append(_hash("column", identity, field.name, metadata.get(field.name), place, field.type.to_json()))
-    return Lineage(rows, tuple(fields), "")
+    return Lineage(rows, tuple(fields), "", (), *_before_filters(node, abilities, own, identity, physical, fields))
+
+
+def _before_filters(
+    node: TableSourceScan,
+    abilities: Sequence[Mapping[str, Any]],
+    own: Any,
+    identity: Any,
+    physical: Sequence[str],
+    fields: Sequence[str],
+) -> tuple[str, frozenset[Condition]]:
+    """The rows of a scan before the conditions that were pushed into it, and these. A pushed condition on a column that
+    the scan does not give cannot be told from those of other plans: then nothing."""
+    predicates = [p for a in abilities if a.get("type") == "FilterPushDown" for p in a.get("predicates", ())]
+    others = [a for a in abilities if a.get("type") != "FilterPushDown"]
+    by_name = {f.name: field for f, field in zip(node.output_type.fields, fields, strict=True)}
+    conditions: set[Condition] = set()
+    for predicate in predicates:
+        resolved = _with_hashes(predicate, by_name)
+        if resolved is None:
+            return "", frozenset()
+        conditions |= _conditions(resolved, {})
+    return _hash("scan", own, identity, others), frozenset(conditions)
+
+
+def _with_hashes(value: Any, by_name: Mapping[str, str]) -> Any:
+    """A pushed condition with the hash of the column in place of every reference to one; None when that fails."""
+    if isinstance(value, dict):
+        if value.get("kind") == "INPUT_REF":
+            name = value.get("inputIndex")
+            return {"field": by_name[name]} if isinstance(name, str) and name in by_name else None
+        parts = {key: _with_hashes(inner, by_name) for key, inner in value.items()}
+        return None if any(p is None and value[k] is not None for k, p in parts.items()) else parts
+    if isinstance(value, list):
+        items = [_with_hashes(inner, by_name) for inner in value]
+        return None if any(i is None and v is not None for i, v in zip(items, value, strict=True)) else items
+    return value
 
 
 def _is_field(rex: Any) -> bool:

@@ -18,10 +18,11 @@ from stateplan.common.files import shown
 from stateplan.common.readable import counted
 from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
 from stateplan.plans import jackson
-from stateplan.plans.diff import Verdict, compare, severity
+from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import loads
 from stateplan.plans.migrations import NODE_UPGRADES, OLDEST, RELEASES, Effect, is_before
+from stateplan.plans.verdicts import Verdict, severity
 
 _SAYS: dict[Verdict, str] = {
     "identical": "used as it is",

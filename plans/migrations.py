@@ -18,7 +18,7 @@ from typing import Any
 
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import FLINK_VERSIONS
-from stateplan.plans.diff import Verdict
+from stateplan.plans.verdicts import Verdict
 
 OLDEST = "1.15"
 """The oldest plans that can be migrated: the versions of nodes begin with Flink 1.15."""

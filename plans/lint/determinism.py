@@ -35,12 +35,9 @@ from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.ranking import UpdateFastStrategy
 from stateplan.execnodes.specs import ReadingMetadata
 from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, Rex, input_refs
-from stateplan.functions.table import non_deterministic
+from stateplan.functions.varying import varies
 from stateplan.plans.lint.fields import primary_key
 from stateplan.plans.lint.subject import Subject
-
-_VARYING = non_deterministic() - {"UNIX_TIMESTAMP"} | {"PROCTIME_MATERIALIZE"}
-"""UNIX_TIMESTAMP varies only without operands. The other one is what the planner writes around processing time."""
 
 Fields = frozenset[int]
 
@@ -92,11 +89,8 @@ def _calls(rex: Rex, pointer: str) -> Iterator[tuple[str, str]]:
     """The innermost varying calls in an expression, and where each has its name."""
     inside = [found for i, operand in enumerate(rex.children) for found in _calls(operand, f"{pointer}/operands/{i}")]
     yield from inside
-    if isinstance(rex, Call) and not inside:
-        if rex.name in _VARYING or (rex.name == "UNIX_TIMESTAMP" and not rex.operands):
-            yield f"{rex.name}()", f"{pointer}/internalName"
-        elif rex.function is not None and not rex.function.deterministic:
-            yield f"{rex.name}()", pointer
+    if isinstance(rex, Call) and not inside and varies(rex):
+        yield f"{rex.name}()", pointer if rex.is_user_defined else f"{pointer}/internalName"
 
 
 def _varying_calls(node: ExecNode, wanted_fields: Fields, width: int) -> Iterator[Varying]:

@@ -1,0 +1,64 @@
+"""Which state can be made of the history of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from stateplan.connectors.registry import known_connector
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.node_text import joined_names
+from stateplan.execnodes.nodes.base import ExecNode, own_values
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.functions.rex import Rex
+from stateplan.functions.rex_text import rex_text
+from stateplan.functions.varying import varying_calls
+
+
+def upstream(graph: ExecGraph, node: ExecNode) -> set[int]:
+    """The ids of a node and of all from which rows reach it."""
+    visited_ids, stack = set[int](), [node]
+    while stack:
+        current = stack.pop()
+        if current.id not in visited_ids:
+            visited_ids.add(current.id)
+            stack.extend(graph.inputs(current))
+    return visited_ids
+
+
+def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int]) -> str | None:
+    """Why the state of a node cannot be made of the history of its inputs; None where it can.
+
+    Args:
+        graph: the new plan.
+        node: of it.
+        sources: its sources that go on from where the old plan has read. Others begin, and have no history.
+    """
+    for node_id in sorted(upstream(graph, node)):
+        current = graph.node(node_id)
+        if isinstance(current, TableSourceScan) and current.id in sources:
+            table = current.scan_table_source.table
+            options = {} if table.resolved_table is None else table.resolved_table.options or {}
+            connector = known_connector(options)
+            if connector is None or not connector.reads_again:
+                return f"the history of {table.summary} cannot be read again"
+        for rex in _expressions(list(own_values(current).values())):
+            for call in varying_calls(rex):
+                if call.name == "PROCTIME":  # an attribute, which orders rows by their arrival
+                    continue
+                names = joined_names(graph.input_types(current))
+                return f"{rex_text(call, names)} of {current.title} would give other values"
+    return None
+
+
+def _expressions(value: object) -> Iterator[Rex]:
+    """The expressions in the fields of a node."""
+    if isinstance(value, Rex):
+        yield value
+    elif isinstance(value, PlanModel):
+        yield from _expressions(list(dict(value).values()))
+    elif isinstance(value, dict):
+        yield from _expressions(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _expressions(inner)

@@ -1,0 +1,250 @@
+"""Whether an operator can go on from the state of its counterpart in another plan, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from stateplan.common.ttl import format_ttl
+from stateplan.execnodes.fingerprint import fingerprints, readers, uids
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_text import agg_text, joined_names
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.deduplicate import Deduplicate
+from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.specs import AggCall
+from stateplan.functions.rex_text import rex_text
+from stateplan.plans.derivation import (
+    JoinSide,
+    StateMove,
+    call_source,
+    filters_over,
+    is_simple,
+    kept_rows,
+    lost_rows,
+    merges_exactly,
+    old_groups,
+)
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.lineage import Lineage, lineage
+from stateplan.plans.verdicts import Verdict
+
+Outcome: TypeAlias = tuple[Verdict, list[str], StateMove | None]
+"""The verdict on the state of an operator, what led to it, and how the state is moved."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of one of the plans."""
+
+    id: int
+    name: str
+    uid: str
+
+    def __str__(self) -> str:
+        return f"{self.name}[{self.id}]"
+
+
+class PlanSide:
+    """One plan: its operators, what they mean and which of them keep state."""
+
+    def __init__(self, document: PlanDocument) -> None:
+        self.document = document
+        self.graph: ExecGraph = document.graph
+        self.prints = fingerprints(self.graph)
+        self.uids = uids(self.graph, self.prints)
+        self.lineages = lineage(self.graph)
+        self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
+
+    def operator(self, node: ExecNode) -> Operator:
+        return Operator(node.id, node.title, self.uids[node.id])
+
+    def names(self, node: ExecNode) -> tuple[str, ...]:
+        """The names of a node's input fields."""
+        return tuple(joined_names(self.graph.input_types(node)))
+
+    def names_to_match(self) -> tuple[Mapping[int, Hashable], ...]:
+        """Names to match operators by: what they mean; for those of which there are several, with what reads them; and
+        two that do not depend on what else a projection passes on: all that an operator emits, what its state means."""
+        prints = self.prints
+        twins = len(set(prints.values())) < len(prints)
+        read = readers(self.graph, prints) if twins else prints
+        meanings: dict[int, tuple[str, ...]] = {
+            i: (self.graph.node(i).name, x.rows, *x.fields) for i, x in self.lineages.items()
+        }
+        state: dict[int, tuple[str, ...]] = {
+            i: (self.graph.node(i).name, self.lineages[i].state) for i in self.stateful
+        }
+        return prints, {i: (print_, read[i]) for i, print_ in prints.items()}, meanings, state
+
+    def inputs(self, node: ExecNode) -> list[Lineage]:
+        """The lineages of what a node reads."""
+        return [self.lineages[n.id] for n in self.graph.inputs(node)]
+
+
+class StateComparison:
+    """Compares what operators keep.
+
+    Args:
+        old, new: the plans.
+    """
+
+    def __init__(self, old: PlanSide, new: PlanSide) -> None:
+        self.old, self.new = old, new
+
+    def compare(self, old: ExecNode, new: ExecNode) -> Outcome | None:
+        """What becomes of the state of an operator that means the same, or follows from what the old one has kept; None
+        where neither can be told."""
+        was, now = self.old.lineages[old.id], self.new.lineages[new.id]
+        if isinstance(new, GroupAggregate) and isinstance(old, GroupAggregate):
+            return self.aggregates(old, new) if was.state == now.state or self._same_source(old, new) else None
+        outcome = self.fields(old, new) if was.state == now.state else None
+        if isinstance(new, Join) and isinstance(old, Join) and (outcome is None or outcome[0] == "reset"):
+            return self.joins(old, new) or outcome
+        return outcome
+
+    def _sides(self, side: PlanSide, node: Join) -> list[JoinSide]:
+        """The inputs of a join."""
+        keys = node.join_spec.left_keys, node.join_spec.right_keys
+        types = side.graph.input_types(node)
+        return [
+            JoinSide(rows, field_types(row), tuple(key))
+            for rows, row, key in zip(side.inputs(node), types, keys, strict=True)
+        ]
+
+    def joins(self, old: Join, new: Join) -> Outcome | None:
+        """A join of rows that another join has kept; None where it has not."""
+        old_sides, new_sides = self._sides(self.old, old), self._sides(self.new, new)
+        move = kept_rows(old_sides, new_sides)
+        if move is None:
+            return None
+        lost = lost_rows(old_sides, new_sides, move, not all(old.join_spec.filter_nulls))
+        ttl = max(old.ttls(), default=0)
+        counted = any(node.join_spec.join_type != "INNER" for node in (old, new))
+        if counted and ttl:
+            lost = f"rows that have expired after {format_ttl(ttl)} may have matched"
+        if lost is not None:
+            return "reset", [lost], None
+        return "derive", ["the rows that it has kept pass through the new join"], move
+
+    def _same_source(self, old: GroupAggregate, new: GroupAggregate) -> bool:
+        """Whether the groups of an aggregate can be made of those of another one: of the same rows, by some of its
+        keys, with further conditions on its keys alone."""
+        was, now = self.old.lineages[old.id], self.new.lineages[new.id]
+        old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
+        keys = [{side.fields[k] for k in node.grouping} for side, node in ((old_input, old), (new_input, new))]
+        types = field_types(self.old.graph.input_types(old)[0])
+        return (
+            was.groups == now.groups
+            and keys[1] <= keys[0]
+            and filters_over(old_input, new_input, old.grouping, types) is not None
+        )
+
+    def aggregates(self, old: GroupAggregate, new: GroupAggregate) -> Outcome:
+        """An aggregate over the same rows, or over some of them."""
+        old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
+        was, now = self.old.lineages[old.id].calls, self.new.lineages[new.id].calls
+        names = self.old.names(old), self.new.names(new)
+        groups = old_groups(old, self.old.graph.input_types(old)[0], old_input, was)
+        sources = [call_source(meaning, groups) for meaning in now]
+        fresh = [agg_text(c, names[1]) for c, s in zip(new.agg_calls, sources, strict=True) if s is None]
+        if fresh:
+            return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None
+        simple = all(is_simple(c, r) for n in (old, new) for c, r in _calls(n))
+        arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
+        same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state
+        if same_groups and was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1]):
+            return "identical", [], None
+        if not simple:
+            reason_to_reset = (
+                "its state holds single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
+            )
+            return "reset", [reason_to_reset], None
+        fields = tuple(
+            _place(old_input.fields, h, i) if i in new.grouping else None for i, h in enumerate(new_input.fields)
+        )
+        move = StateMove((fields,), tuple(s for s in sources if s is not None))
+        if not same_groups:
+            return self._groups(old, new, move)
+        removed_calls = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
+        derived_calls = [agg_text(c, names[1]) for c, h in zip(new.agg_calls, now, strict=True) if h not in was]
+        reasons = [f"{', '.join(removed_calls)} is no longer kept"] if removed_calls else []
+        reasons += [f"{', '.join(derived_calls)} follows from what is kept"] if derived_calls else []
+        return "rewrite", reasons or ["its columns are reordered"], move
+
+    def _groups(self, old: GroupAggregate, new: GroupAggregate, move: StateMove) -> Outcome:
+        """An aggregate by other keys, or of some of the groups."""
+        old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
+        types = field_types(self.old.graph.input_types(old)[0])
+        filters = filters_over(old_input, new_input, old.grouping, types)
+        assert filters is not None  # else the aggregates would not be compared
+        keys = [[side.fields[k] for k in node.grouping] for side, node in ((old_input, old), (new_input, new))]
+        merges = set(keys[0]) != set(keys[1])
+        inexact = [agg_text(c, self.new.names(new)) for c in new.agg_calls if merges and not merges_exactly(c)]
+        ttl = old.ttls()[0] if merges else 0
+        if ttl:
+            reason = f"groups that have expired after {format_ttl(ttl)} are missing in larger groups"
+            return "reset", [reason], None
+        if inexact:
+            return "reset", [f"{', '.join(inexact)} cannot be merged exactly from other groups"], None
+        reasons = ["its groups are merged into larger ones"] if merges else []
+        reasons += ["its keys are reordered"] if not merges and keys[0] != keys[1] else []
+        reasons += (
+            [f"groups that do not meet {' and '.join(rex_text(f, self.old.names(old)) for f in filters)} are left out"]
+            if filters
+            else []
+        )
+        return "derive", reasons, replace(move, form="groups", filters=(filters,))
+
+    def fields(self, old: ExecNode, new: ExecNode) -> Outcome:
+        """An operator that stores fields of its input, of the same rows as before."""
+        old_inputs, new_inputs = self.old.inputs(old), self.new.inputs(new)
+        moves: list[tuple[int | None, ...]] = []
+        lost_fields: list[str] = []
+        types = self.old.graph.input_types(old), self.new.graph.input_types(new)
+        keys = _only_keys(new)
+        for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
+            needed_fields = range(len(a.fields)) if keys is None else keys
+            missing_names = [types[1][side].fields[i].name for i in needed_fields if a.fields[i] not in b.fields]
+            if missing_names:
+                return "reset", [f"earlier rows in state lack {', '.join(missing_names)}"], None
+            moves.append(tuple(_place(b.fields, h, i) if i in needed_fields else None for i, h in enumerate(a.fields)))
+            if keys is None:
+                lost_fields += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
+        if not lost_fields and all(j is None or i == j for move in moves for i, j in enumerate(move)):
+            return "identical", [], None
+        if not new.STORES_FIELDS or any(not t.fields for t in types[1]):
+            return "reset", [f"the fields of its rows moved, and state of {new.title} cannot be rewritten"], None
+        if isinstance(new, Join) and lost_fields and _counts_equal_rows(new):
+            return (
+                "reset",
+                [f"{', '.join(lost_fields)} was removed, and equal rows are kept as one row with a count"],
+                None,
+            )
+        reason = f"{', '.join(lost_fields)} is no longer kept" if lost_fields else "its columns are reordered"
+        return "rewrite", [reason], StateMove(tuple(moves))
+
+
+def _only_keys(node: ExecNode) -> Sequence[int] | None:
+    """The fields that are stored, of an operator that stores no others than its key's; None for all."""
+    if isinstance(node, Deduplicate) and not node.keep_last_row and not node.is_rowtime:
+        return node.unique_keys
+    return None
+
+
+def _place(fields: Sequence[str], field: str, own_position: int) -> int:
+    """Where a field stands, at best at the same place."""
+    return own_position if own_position < len(fields) and fields[own_position] == field else fields.index(field)
+
+
+def _calls(node: GroupAggregate) -> Iterator[tuple[AggCall, bool]]:
+    return zip(node.agg_calls, node.agg_call_need_retractions, strict=True)
+
+
+def _counts_equal_rows(node: Join) -> bool:
+    """Whether a side of an outer join has no unique key: equal rows are kept once, with their number."""
+    outer = node.join_spec.join_type
+    left = outer in ("LEFT", "FULL", "SEMI", "ANTI") and not node.left_upsert_keys
+    return left or (outer in ("RIGHT", "FULL") and not node.right_upsert_keys)
