@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.state.advise import Advised
     from stateplan.plans.trial import Trial, Variant
+    from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.runtime.job import Job
 
 _QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement, nodes.CreateTableAs)
@@ -136,6 +137,14 @@ class Session:
         """Runs a plan until it ends or is interrupted."""
         self._console.status("starting")
         self._report(self._environment.load_plan(PlanReference.from_file(plan)).execute())
+
+    def evolve_plan(self, plan: str, checkpoint: str) -> Evolved:
+        """Makes a checkpoint for a plan from that of another one. Raises as :meth:`CompiledPlan.evolve`."""
+        self._console.status("evolving")
+        evolved, notes = self._environment.load_plan(PlanReference.from_file(plan)).evolve(checkpoint)
+        for note in notes:
+            self._console.note(note)
+        return evolved
 
     def try_plan(self, plan: str, variants: Sequence[Variant], never: bool) -> Trial:
         """Runs variants of a plan over its input, and compares them with the plan, or with one that forgets nothing.

@@ -77,9 +77,11 @@ _ROWS: tuple[Option, ...] = (
            "user. The job never changes it.", default="NO_CLAIM", values=("NO_CLAIM", "CLAIM"),
            no_effect="a job copies its savepoint, and never removes it"),
     Option("execution.state-recovery.accept", _ENUM, "How to treat state in the checkpoint that does not match the "
-           "plan. none: refuse to run. rewrite: convert it. reset: also discard it, so that its operators start "
-           "empty. unknown: also discard it where a match cannot be determined.",
-           default="none", values=("none", "rewrite", "reset", "unknown")),
+           "plan. none: refuse to run. rewrite: convert it. derive: also compute it from existing state. backfill: "
+           "also make it from the history of the inputs. reset: also discard it, so that its operators start empty. "
+           "unknown: also discard it where a match cannot be determined. derive and backfill need a new checkpoint "
+           "directory: see `stateplan plan evolve`.",
+           default="none", values=("none", "rewrite", "derive", "backfill", "reset", "unknown")),
     Option("execution.checkpointing.interval", _DURATION, "Minimum time between the starts of two micro-batches of an "
            "unbounded query.",
            minimum=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from stateplan.session.table import Table
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument, TtlGiven
+    from stateplan.runtime.evolution.evolve import Evolved
 
 
 class CompiledPlan:
@@ -120,6 +121,23 @@ class CompiledPlan:
             StateplanError: when the plan does not fit the session's tables, or the job cannot be started.
         """
         return self._session.starter.document(self.document)
+
+    def evolve(self, checkpoint: str | os.PathLike[str]) -> tuple[Evolved, Sequence[str]]:
+        """Fills the empty directory ``execution.checkpointing.dir`` with the state that this plan can use of the
+        checkpoint of another plan. The plan then starts from there, and its sources go on where those of the other plan
+        stand. The other checkpoint stays as it is.
+
+        Args:
+            checkpoint: a savepoint, or the checkpoint directory of a job that has ended.
+
+        Returns:
+            The new checkpoint, and what became of the state, a line each.
+
+        Raises:
+            CheckpointError: CKPT003, state would be lost, and ``execution.state-recovery.accept`` does not allow that.
+            StateplanError: whatever else keeps the checkpoint from being made.
+        """
+        return self._session.starter.evolve(self.document, os.fspath(checkpoint))
 
 
 def compile_plan(session: Session, statement: str) -> CompiledPlan:

@@ -7,26 +7,36 @@ Codes: CKPT003, CKPT022, CKPT023.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import CheckpointError, StateplanError
 from stateplan.common.settings import value
 from stateplan.common.ttl import outlives
+from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.base import TTL_OPTIONS
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.catalog.resolved_tables import plan_schema
-from stateplan.plans.diff import OperatorDiff, PlanDiff, compare, severity
+from stateplan.plans.backfill import upstream
+from stateplan.plans.diff import OperatorDiff, PlanDiff, compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import schema_hash, schema_hashes, sql_hash
+from stateplan.plans.verdicts import Verdict, severity
 
 if TYPE_CHECKING:
     from stateplan.runtime.checkpoint.slots import Continuation
 
 ACCEPT = "execution.state-recovery.accept"
 """The option that says which verdict on existing state is put up with, and every milder one with it."""
+
+_VERBS: Mapping[Verdict, str] = {
+    "rewrite": "rewritten",
+    "derive": "derived",
+    "backfill": "made from the history of its inputs",
+}
 
 _MANY = 6
 """So many reasons are told in an error."""
@@ -45,29 +55,84 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
         CheckpointError: CKPT003, some of the state does not fit and that is not accepted; CKPT022, other sources, and
             CKPT023, a source of other data than the checkpoint has positions of: nothing can mend these.
     """
-    from stateplan.runtime.checkpoint.slots import Continuation
-
     old = PlanDocument.parse(old_text)
     diff = compare(old, document)
     folder = options.get("execution.checkpointing.dir", "")
     _require_sources(diff, document, folder)
-    _require_accepted(diff, folder, value(options, ACCEPT))
+    accept = value(options, ACCEPT)
+    in_place = "rewrite" if accept in ("derive", "backfill") else accept
+    _require_accepted(diff.operators, folder, in_place, ("derive", "backfill", "reset", "unknown"))
+    notes += _state_notes(old, document, diff)
+    return _continuation(old, document, diff)
+
+
+def evolve_from(
+    old_text: str, document: PlanDocument, options: Mapping[str, str], origin: str, notes: list[str]
+) -> Continuation:
+    """How ``document`` goes on from the state of the plan ``old_text`` in a checkpoint of its own. Sources that the old
+    plan did not have begin where their options say.
+
+    Args:
+        old_text: the plan that wrote the checkpoint.
+        document: the plan that is to run.
+        options: of the session.
+        origin: the checkpoint, for messages.
+        notes: gets what happens to state, a line each.
+
+    Raises:
+        CheckpointError: CKPT003, some of the state does not fit and that is not accepted.
+    """
+    old = PlanDocument.parse(old_text)
+    diff = compare(old, document)
+    continuation = _continuation(old, document, diff, ("rewrite", "derive"))
+    anew = frozenset(o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None)
+    continuation = replace(continuation, anew=anew)
+    accept = value(options, ACCEPT)
+    mine = [o for o in diff.operators if o.new is not None and o.stateful and _is_fed(document.graph, o, continuation)]
+    _require_accepted(mine, origin, "backfill" if accept == "none" else accept, ("reset", "unknown"))
+    notes += _state_notes(old, document, diff)
+    return continuation
+
+
+def needs_new_checkpoint(old_text: str, document: PlanDocument) -> bool:
+    """Whether ``document`` cannot go on in place from the state of the plan ``old_text`` without losing any."""
+    diff = compare(PlanDocument.parse(old_text), document)
+    return any(o.verdict in ("derive", "backfill") for o in diff.operators)
+
+
+def _is_fed(graph: ExecGraph, operator: OperatorDiff, continuation: Continuation) -> bool:
+    """Whether an operator of the new plan gets rows of a source that reads on: there are rows that it has to know."""
+    assert operator.new is not None
+    return not upstream(graph, graph.node(operator.new.id)).isdisjoint(continuation.sources)
+
+
+def _continuation(
+    old: PlanDocument, document: PlanDocument, diff: PlanDiff, usable: Collection[str] = ("rewrite",)
+) -> Continuation:
+    """What of the old plan the operators, sources and sinks of a plan go on from. ``usable`` are verdicts on state that
+    is not used as it is, but used."""
+    from stateplan.runtime.checkpoint.slots import Continuation
+
     pairs = [(o, o.old.id, o.new.id) for o in diff.operators if o.old is not None and o.new is not None]
     sinks = {node.id for node in document.graph.sinks}
-    notes += _state_notes(old, document, diff)
     return Continuation(
         old.graph,
-        {new_id: was for o, was, new_id in pairs if o.stateful and (o.harmless or o.verdict == "rewrite")},
-        {new_id: was for o, was, new_id in pairs if not document.graph.inputs(document.graph.node(new_id))},
+        {new_id: was for o, was, new_id in pairs if o.stateful and (o.harmless or o.verdict in usable)},
+        {new_id: was for o, was, new_id in pairs if _goes_on(document, o, new_id)},
         {new_id: was for o, was, new_id in pairs if new_id in sinks},
         {o.new.id: o.move for o in diff.operators if o.new is not None and o.move is not None},
     )
 
 
+def _goes_on(document: PlanDocument, operator: OperatorDiff, node: int) -> bool:
+    """Whether a node is a source that reads on where the old one stands."""
+    return not document.graph.inputs(document.graph.node(node)) and operator.reads_on
+
+
 def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> None:
     """Raises CheckpointError CKPT022 or CKPT023 when the sources are not those of the checkpoint."""
     sources = [o for o in diff.operators if not o.stateful and not o.harmless]
-    others = [o for o in sources if o.old is None or o.new is None]
+    others = [o for o in sources if o.old is None or o.new is None or o.reads_on]
     if others:
         raise CheckpointError(
             "CKPT022.other_sources",
@@ -89,14 +154,16 @@ def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> Non
         )
 
 
-def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:
-    """Raises CheckpointError CKPT003 when a verdict of ``diff`` is worse than ``accept``."""
-    if diff.may_restart or (accept != "none" and severity(diff.verdict) <= severity(accept)):
+def _require_accepted(operators: Sequence[OperatorDiff], folder: str, accept: str, losing: Collection[Verdict]) -> None:
+    """Raises CheckpointError CKPT003 when the verdict on one of ``operators`` is worse than ``accept``. ``losing`` are
+    verdicts with which state is lost here."""
+    verdict = max((o.verdict for o in operators), key=severity, default="identical")
+    if all(o.harmless for o in operators) or (accept != "none" and severity(verdict) <= severity(accept)):
         return
-    reasons = diff.all_reasons
+    reasons = [f"{o.title}: {reason}" for o in operators if not o.harmless for reason in o.reasons]
     omitted = f"; and {len(reasons) - _MANY} more" if len(reasons) > _MANY else ""
-    lost_operators = [o for o in diff.operators if o.verdict in ("reset", "unknown")]
-    kept_operators = [o for o in diff.operators if o.stateful and o not in lost_operators and o.new is not None]
+    lost_operators = [o for o in operators if o.verdict in losing]
+    kept_operators = [o for o in operators if o.stateful and o not in lost_operators and o.new is not None]
     consequences = [f"{_titles(lost_operators)} would start empty or be dropped"] if lost_operators else []
     if kept_operators and lost_operators:
         consequences.append(
@@ -104,12 +171,14 @@ def _require_accepted(diff: PlanDiff, folder: str, accept: str) -> None:
         )
     elif kept_operators:
         consequences.append("no state would be lost")
+    if any(o.verdict in ("derive", "backfill") for o in lost_operators):
+        consequences.append("'stateplan plan evolve' makes a new checkpoint, with their state")
     raise CheckpointError(
         "CKPT003",
         folder=folder,
         reasons="; ".join(reasons[:_MANY]),
         more=omitted,
-        verdict=diff.verdict,
+        verdict=verdict,
         accept=ACCEPT,
         what="; ".join(consequences),
     )
@@ -129,8 +198,8 @@ def _state_notes(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterat
         if operator.verdict in ("reset", "unknown") and operator.stateful:
             outcome = "was removed, with its state" if operator.new is None else "starts with empty state"
             yield f"{operator.title} {outcome}: {'; '.join(operator.reasons)}"
-        elif operator.verdict == "rewrite":
-            yield f"the state of {operator.title} is rewritten: {'; '.join(operator.reasons)}"
+        elif operator.verdict in _VERBS:
+            yield f"the state of {operator.title} is {_VERBS[operator.verdict]}: {'; '.join(operator.reasons)}"
     for operator, change in diff.ttl_changes:
         if change.pointer.startswith("/state/") and operator.old is not None and operator.new is not None:
             index = int(change.pointer.split("/")[2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from stateplan.common.secrets import Secrets
     from stateplan.execnodes.graph import ExecGraph
+    from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.runtime.job import Job, OnProgress
     from stateplan.runtime.spark.session import SparkSession
 
@@ -103,22 +104,102 @@ class JobStarter:
             OptionError: OPT123, the plan has a reference to a secret of another session.
             StateplanError: when the job cannot be started.
         """
-        from stateplan.session.restart import stale_notes
-        from stateplan.session.restore import restore
-
-        self.compiler.require_streaming()
-        options = self.config.to_dict()
+        notes: list[str] = []
         with document.placing():
-            restored_plan = restore(document, self.catalog, options)
-            notes = [str(w) for w in document.warnings] + list(restored_plan.notes)
-            notes += dict.fromkeys(stale_notes(document, self.catalog, options))
-            notes += dict.fromkeys(clear_text_notes(document))
-            graph, secrets = hide_secrets(restored_plan.graph, self.catalog, self.compiler.secrets_of(document))
+            graph, secrets = self._restored(document, notes)
             if record is None:
                 document_with_facts = PlanDocument.from_graph(graph, document.facts or PlanFacts())
                 record = JobRecord(self._name(graph), "EXECUTE PLAN", document_with_facts.text)
             job = self._start(without_secrets(document, secrets), graph, notes, record, secrets)
         return self._sink_result(job, notes, "EXECUTE PLAN", document)
+
+    @coded_error()
+    def evolve(self, document: PlanDocument, origin: str) -> tuple[Evolved, Sequence[str]]:
+        """Fills ``execution.checkpointing.dir`` with the state that a plan can use of the checkpoint of another plan.
+
+        Args:
+            document: the plan.
+            origin: the path of the checkpoint, or of a savepoint.
+
+        Returns:
+            The new checkpoint, and notes for the user.
+
+        Raises:
+            StateplanError: as :meth:`document`, and :func:`runtime.evolution.evolve.evolve`.
+        """
+        from stateplan.runtime.user_functions import bind_functions
+
+        notes: list[str] = []
+        options = of_mode(self.config.to_dict())
+        with document.placing():
+            graph, secrets = self._restored(document, notes)
+            self.host.check_graph(with_secrets(graph, secrets))
+            graph = bind_functions(graph, self.catalog.functions.of_plan)
+            return self._evolve(without_secrets(document, secrets), graph, options, secrets, origin, notes), notes
+
+    def _evolve(
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        options: Mapping[str, str],
+        secrets: Secrets,
+        origin: str,
+        notes: list[str],
+    ) -> Evolved:
+        """Fills a checkpoint from another one. Arguments as :meth:`_start`; ``origin`` is the path of the other one."""
+        from stateplan.runtime.evolution.evolve import evolve
+        from stateplan.runtime.spark.hadoop import checkpoint_path
+        from stateplan.runtime.start import Submission
+        from stateplan.session.restart import evolve_from
+
+        submission = Submission(
+            graph,
+            options,
+            document.text,
+            lambda old_text: evolve_from(old_text, document, options, origin, notes),
+            console=self.console,
+            on_progress=self.on_progress,
+            spark=self.spark,
+            secrets=secrets,
+        )
+        return evolve(submission, checkpoint_path(origin, options))
+
+    def _evolve_first(
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        options: Mapping[str, str],
+        secrets: Secrets,
+        notes: list[str],
+    ) -> None:
+        """Makes the checkpoint of a job from one of another plan, where the options allow that and the plan needs it.
+        Arguments as :meth:`_start`."""
+        from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERY_PATH
+        from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
+        from stateplan.session.restart import ACCEPT, needs_new_checkpoint
+
+        origin, folder = options.get(RECOVERY_PATH), options.get(CHECKPOINT_DIR)
+        if not origin or not folder or options.get(ACCEPT) not in ("derive", "backfill"):
+            return
+        place = checkpoint_path(origin, options) / "plan.json"
+        if (checkpoint_path(folder, options) / FACTS).exists() or not place.exists():
+            return
+        if needs_new_checkpoint(place.read_text(), document):
+            self._evolve(document, graph, options, secrets, origin, notes)
+
+    def _restored(self, document: PlanDocument, notes: list[str]) -> tuple[ExecGraph, Secrets]:
+        """The graph of a plan with its tables as the catalog has them, and their secrets. ``notes`` gets notes for the
+        user. Raises as :meth:`document`."""
+        from stateplan.session.restart import stale_notes
+        from stateplan.session.restore import restore
+
+        self.compiler.require_streaming()
+        options = self.config.to_dict()
+        restored_plan = restore(document, self.catalog, options)
+        notes += [str(w) for w in document.warnings] + list(restored_plan.notes)
+        notes += dict.fromkeys(stale_notes(document, self.catalog, options))
+        notes += dict.fromkeys(clear_text_notes(document))
+        return hide_secrets(restored_plan.graph, self.catalog, self.compiler.secrets_of(document))
 
     def _name(self, graph: ExecGraph) -> str:
         """``pipeline.name``, or what Flink calls a job that writes to these tables."""
@@ -171,6 +252,7 @@ class JobStarter:
         functions = self.catalog.functions
         graph = bind_functions(graph, functions.of_plan)
         record.functions = tuple(f for f in functions.all() if f.reference is not None)
+        self._evolve_first(document, graph, options, secrets, notes)
         with self.jobs.starting(record, options) as (settings, begins):
 
             def on_start(job_id: str, checkpoint: str) -> None:

@@ -6,6 +6,7 @@ from stateplan.cli.options import group
 from stateplan.cli.plan.advise import advise
 from stateplan.cli.plan.compile import compile_plan
 from stateplan.cli.plan.diff import diff
+from stateplan.cli.plan.evolve import evolve
 from stateplan.cli.plan.execute import execute
 from stateplan.cli.plan.explain import explain
 from stateplan.cli.plan.lint import lint
@@ -25,6 +26,7 @@ plan_app.command("diff")(diff)
 plan_app.command("lint")(lint)
 plan_app.command("rebase")(rebase)
 plan_app.command("migrate")(migrate)
+plan_app.command("evolve", no_args_is_help=True)(evolve)
 plan_app.command("execute")(execute)
 plan_app.command("advise", no_args_is_help=True)(advise)
 plan_app.command("try", no_args_is_help=True)(try_plan)

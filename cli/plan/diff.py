@@ -26,8 +26,8 @@ def diff(
         bool,
         typer.Option(
             "--exit-code",
-            help="Exit with the code of the worst verdict: 0 identical, 10 ttl-only, 11 stateless, 12 rewrite, 13 "
-            "reset, 14 unknown.",
+            help="Exit with the code of the worst verdict: 0 identical, 10 ttl-only, 11 stateless, 12 rewrite, "
+            "12 derive, 12 backfill, 13 reset, 14 unknown.",
         ),
     ] = False,
 ) -> int:

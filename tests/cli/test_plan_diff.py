@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 
 from stateplan.cli.app import app
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.plans.diff import VERDICTS
 from stateplan.plans.diff_report import EXIT_CODES
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.verdicts import VERDICTS
 
 ROOT = Path(__file__).resolve().parents[2]
 JOIN = ROOT / "tests" / "plans" / "data" / "join" / "plan.json"
@@ -39,9 +39,9 @@ def other(tmp_path: Path) -> Path:
     return tmp_path / "other.json"
 
 
-def test_exit_codes_rise_with_the_verdict_and_clash_with_nothing() -> None:
+def test_exit_codes_do_not_fall_with_the_verdict_and_clash_with_nothing() -> None:
     codes = [EXIT_CODES[verdict] for verdict in VERDICTS]
-    assert codes == sorted(set(codes))
+    assert codes == sorted(codes)
     assert codes[0] == ExitCode.OK
     assert not set(codes[1:]) & {code.value for code in ExitCode}
     help_text = CliRunner().invoke(app, ["plan", "diff", "--help"], env={"COLUMNS": "400"}).stdout
@@ -56,17 +56,18 @@ def test_exit_code_only_when_asked(edited: Path, other: Path) -> None:
     assert code == 10
     assert "leftState: ttl 1 h -> ttl 2 d\n" in out
     code, out, _ = diff(JOIN, other, "--exit-code")
-    assert code == 13
-    assert "join[5]  reset\n  joinSpec.joinType: INNER -> LEFT\n" in out
+    assert code == 12
+    assert "join[5]  backfill\n" in out
+    assert "  joinSpec.joinType: INNER -> LEFT\n" in out
 
 
 def test_json_and_markdown(other: Path) -> None:
     code, out, _ = diff(JOIN, other, "--format", "json", "--exit-code")
     data = json.loads(out)
-    assert (code, data["verdict"], data["mayRestart"], data["counts"]["reset"]) == (13, "reset", False, 1)
+    assert (code, data["verdict"], data["mayRestart"], data["counts"]["backfill"]) == (12, "backfill", False, 1)
     code, out, _ = diff(JOIN, other, "--format", "markdown")
     assert code == 0
-    assert "| `join[5]` | **reset** |" in out
+    assert "| `join[5]` | **backfill** |" in out
 
 
 def test_a_checkpoint_directory_stands_for_its_plan(tmp_path: Path, edited: Path) -> None:

@@ -18,7 +18,14 @@ def diff(change: str) -> PlanDiff:
 
 def test_the_page_has_the_table() -> None:
     assert len(ROWS) > 40
-    assert {row[2] for row in ROWS.values()} == {"identical", "ttl-only", "stateless", "rewrite", "reset"}
+    assert {row[2] for row in ROWS.values()} == {
+        "identical",
+        "ttl-only",
+        "stateless",
+        "rewrite",
+        "derive",
+        "backfill",
+    }
     for verdict, code in EXIT_CODES.items():
         assert re.search(rf"^\| `{verdict}` \| .* \| {code} \|$", PAGE, re.M)
 

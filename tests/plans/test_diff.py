@@ -169,12 +169,7 @@ RESET: dict[str, tuple[str, Edit, str]] = {
     "join type": (
         "join",
         lambda p: node(p, "join")["joinSpec"].update(joinType="LEFT"),
-        "join[5]: joinSpec.joinType: INNER -> LEFT",
-    ),
-    "join condition": (
-        "join",
-        lambda p: node(p, "join")["joinSpec"].update(nonEquiCondition=None),
-        "join[5]: joinSpec.nonEquiCondition: (product <> t) -> null",
+        "join[5]: rows that have expired after 1 h may have matched",
     ),
     "calc in front": (
         "dedup",
@@ -265,13 +260,37 @@ def test_stateless(what: str) -> None:
     assert (diff.verdict, diff.may_restart, diff.all_reasons) == ("stateless", True, ()), to_text(diff)
 
 
+def read_once(plan: Plan) -> None:
+    """Reads all tables by a connector that does not read them again."""
+    for n in plan["nodes"]:
+        if "scanTableSource" in n:
+            options(n)["connector"] = "kafka"
+
+
 @pytest.mark.parametrize("what", RESET)
 def test_reset(what: str) -> None:
     name, edit, reason = RESET[what]
-    diff = changed(name, edit)
-    assert (diff.verdict, diff.may_restart) == ("reset", False), to_text(diff)
+    is_other_data = what.startswith("path")
+    diff = changed(name, edit, before=None if is_other_data else read_once)
+    assert (diff.verdict, diff.may_restart) == ("derive" if is_other_data else "reset", False), to_text(diff)
     assert any(reason in r for r in diff.all_reasons), to_text(diff)
     assert all(len(r) < 600 for r in diff.all_reasons)
+    if not is_other_data:
+        assert any("cannot be read again" in r for r in diff.all_reasons)
+
+
+def test_a_join_with_another_condition_takes_over_the_kept_rows() -> None:
+    diff = changed("join", lambda p: node(p, "join")["joinSpec"].update(nonEquiCondition=None), before=read_once)
+    assert (diff.verdict, diff.may_restart) == ("derive", False), to_text(diff)
+    assert diff.all_reasons == ("join[5]: the rows that it has kept pass through the new join",)
+
+
+@pytest.mark.parametrize("what", [what for what in RESET if not what.startswith("path")])
+def test_state_of_tables_that_can_be_read_again_is_made_from_history(what: str) -> None:
+    name, edit, reason = RESET[what]
+    diff = changed(name, edit)
+    assert (diff.verdict, diff.may_restart) == ("backfill", False), to_text(diff)
+    assert any(reason in r for r in diff.all_reasons), to_text(diff)
 
 
 @pytest.mark.parametrize("what", UNKNOWN)
@@ -288,7 +307,7 @@ def test_the_uid_in_the_file_is_not_believed() -> None:
             n["stateplan"] = {"uid": f"u{n['id']}", **({"formatVersion": 1} if "sink" in n["type"] else {})}
 
     diff = changed("dedup", put(lambda p: node(p, "deduplicate"), keepLastRow=True), before=record)
-    assert diff.verdict == "reset"
+    assert diff.verdict == "backfill"
     assert changed("dedup", before=record).verdict == "identical"
 
 
@@ -310,7 +329,7 @@ def test_a_sink_less_is_stateless_and_a_state_less_is_not() -> None:
     assert diff.verdict == "stateless"
     assert [str(o.old) for o in diff.operators if o.new is None] == ["calc[4]", "sink[5]"]
     diff = changed("two_sinks", drop(5))
-    assert diff.verdict == "reset"
+    assert diff.verdict == "derive"
     assert "group-aggregate[8]: it was removed; its state is deleted" in diff.all_reasons
     back = compare(*(PlanDocument.parse(dumps(p)) for p in (_edited("two_sinks", drop(5)), load("two_sinks"))))
     assert "group-aggregate[8]: it is new; its state starts empty" in back.all_reasons[0]
@@ -349,13 +368,13 @@ def test_text_and_json() -> None:
     assert data["operators"][4]["changes"][0]["field"] == "rightState"
     diff = changed("dedup", put(lambda p: node(p, "calc"), condition=TRUE))
     assert to_text(diff).splitlines()[:5] == [
-        "reset: some operators lose their state and start empty",
+        "backfill: some state must be made from the history of its inputs; none is lost",
         "",
-        "deduplicate[4]  reset",
+        "deduplicate[4]  backfill",
         "  its input changed: calc[2] condition: null -> TRUE",
         "",
     ]
-    assert to_text(diff).splitlines()[-1] == "2 reset, 1 stateless, 6 identical"
+    assert to_text(diff).splitlines()[-1] == "2 backfill, 1 stateless, 6 identical"
 
 
 def test_long_values_are_cut_around_what_differs() -> None:
@@ -376,8 +395,10 @@ def test_markdown() -> None:
 
     text = to_markdown(changed("join", edit), "a|b", "c")
     assert text.startswith(
-        "### Plan diff: `reset`\n\na&#124;b → c: some operators lose their state and start empty.\n\n"
+        "### Plan diff: `backfill`\n\n"
+        "a&#124;b → c: some state must be made from the history of its inputs; none is lost.\n\n"
         "| operator | state | why and what |\n| --- | --- | --- |\n"
-        "| `join[5]` | **reset** | joinSpec.joinType: INNER -&#62; LEFT<br>rightState: ttl 1 h -&#62; ttl 7 d |\n"
+        "| `join[5]` | **backfill** | rows that have expired after 1 h may have matched<br>"
+        "joinSpec.joinType: INNER -&#62; LEFT<br>rightState: ttl 1 h -&#62; ttl 7 d |\n"
     )
-    assert text.endswith("\n\n1 reset, 6 identical.\n")
+    assert text.endswith("\n\n1 backfill, 6 identical.\n")

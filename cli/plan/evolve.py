@@ -1,0 +1,70 @@
+"""``stateplan plan evolve``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from stateplan.cli.command import command
+from stateplan.cli.console import Console
+from stateplan.cli.options import PlanArgument, ScriptOption, SettingsOption, settings
+
+
+class Accept(StrEnum):
+    """How far a new checkpoint goes for state, mildest first."""
+
+    DERIVE = "derive"
+    BACKFILL = "backfill"
+    RESET = "reset"
+    UNKNOWN = "unknown"
+
+
+@command()
+def evolve(
+    console: Console,
+    plan: PlanArgument,
+    checkpoint: Annotated[
+        str,
+        typer.Option(
+            "--checkpoint",
+            metavar="OLD",
+            help="A savepoint, or the checkpoint directory of a job that has ended. It is only read.",
+        ),
+    ],
+    target: Annotated[
+        str, typer.Option("--to", metavar="NEW", help="The checkpoint directory to fill. It must be empty.")
+    ],
+    pairs: SettingsOption,
+    file: ScriptOption = None,
+    accept: Annotated[
+        Accept | None,
+        typer.Option(
+            help="How far to go for state. derive: compute it from existing state, but read no history. backfill "
+            "(default): also make it from the history of the inputs. reset: also let operators start empty. unknown: "
+            "also where it cannot be determined."
+        ),
+    ] = None,
+) -> None:
+    """Make a checkpoint for a changed plan from the checkpoint of the plan before."""
+    from stateplan.cli.session import Session
+
+    options = {**settings(pairs), "execution.checkpointing.dir": target}
+    if accept is not None:
+        options["execution.state-recovery.accept"] = accept.value
+    evolved = Session(console, options, file).evolve_plan(plan, checkpoint)
+    names = ", ".join(evolved.operators) or "no operator"
+    text = (
+        f"{evolved.folder}: state of {names}, as after micro-batch {evolved.batch} of {checkpoint} "
+        f"({evolved.seconds:.1f} s)"
+    )
+    console.show(
+        text,
+        {
+            "checkpoint": str(evolved.folder),
+            "micro-batch": evolved.batch,
+            "operators": list(evolved.operators),
+            "seconds": round(evolved.seconds, 3),
+        },
+    )

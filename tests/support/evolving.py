@@ -1,0 +1,183 @@
+"""Two plans one after the other in this process: the second one goes on from the state of the first one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stateplan.execnodes.node_ttls import ttl_configs
+from stateplan.plans.diff import compare
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.verdicts import severity
+from stateplan.runtime.checkpoint.slots import Continuation, laid_out
+from stateplan.runtime.evolution.conversion import StateLoad, loading
+from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTimes, current_rows
+from stateplan.runtime.evolution.origins import Origins
+from stateplan.runtime.exchange import blobs_of, decode, rows_of
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.inspect.reading import SlotStates, StoredOperator, stored_time
+from stateplan.runtime.local.levels import LocalLevels
+from stateplan.runtime.local.splits import micro_batches
+from stateplan.runtime.state.keyed_state import KeyedState
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.restart import evolve_from
+
+GROUPS = 4
+"""Key groups of all jobs here."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables whose rows arrive at given instants.
+
+    Attributes:
+        folder: for their files.
+        ddl: statements before each query; ``{name}`` is the path of the rows of a table.
+    """
+
+    folder: Path
+    ddl: str
+
+    def arrive(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """The rows of a table, each with its instant as ``@at``, ms."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def plan(self, sql: str) -> PlanDocument:
+        """The plan of an INSERT or a statement set. ``SET`` statements may stand before it."""
+        environment = TableEnvironment.create()
+        *settings, query = [part.strip() for part in sql.split(";\n") if part.strip()]
+        for statement in (*settings, *filter(str.strip, self.ddl.replace("{folder}", str(self.folder)).split(";"))):
+            environment.execute_sql(statement)
+        return environment.compile_plan_sql(query).document
+
+
+class Play:
+    """A plan over the rows of its tables, a micro-batch per instant.
+
+    Args:
+        document: the plan.
+    """
+
+    def __init__(self, document: PlanDocument) -> None:
+        self.document = document
+        job = translate(document.graph, {}, GROUPS, job_id="job")
+        self.job, self.layout = laid_out(job, None, None, 0, "memory")
+        self.levels = LocalLevels(self.job)
+        self.stop: int | None = 0
+
+    def run(self, start: int = 0, stop: int | None = None) -> list[list[str]]:
+        """The changes that each micro-batch gives, sorted: ``sink kind row``."""
+        out = []
+        self.stop = stop
+        for number, part in list(enumerate(micro_batches(self.job)))[start:stop]:
+            self.levels.begin(number, {})
+            blobs = [blob for source, splits in part.splits.items() for blob in self.levels.read(source, splits)]
+            out.append(self._changes(self.levels.play(blobs)))
+        return out
+
+    def _changes(self, blobs: Any) -> list[str]:
+        changes: list[str] = []
+        for sink in range(len(self.job.sinks)):
+            mine = rows_of(b for b in blobs if b.slot == slot_label(self.job.sink_slot(sink)))
+            if mine:
+                rows = decode([r.data for r in mine]).rows(named=True)
+                for row in rows:
+                    kind = row.pop("kind", 0)
+                    changes.append(f"{sink} {('+I', '-U', '+U', '-D')[kind]} {tuple(row.values())}")
+        return sorted(changes)
+
+    def states(self) -> dict[str, list[str]]:
+        """The rows of each state table that are not deleted, as text and sorted, with their age if it matters."""
+        out: dict[str, list[str]] = {}
+        for spec, state in self._states():
+            ages = ["@t"] if any(config.ttl for config in spec.ttl) else []
+            for table in spec.kernel.tables:
+                rows = current_rows(table, state)
+                names = [name for name in (*table.schema, *ages) if name != "@occurrence"]
+                texts = [str(row) for row in rows[names].rows()] if rows.height else []
+                out.setdefault(f"{spec.name}.{table.name}", []).extend(texts)
+        return {name: sorted(rows) for name, rows in out.items()}
+
+    def _states(self) -> Any:
+        for label, (operator, _) in self.levels.slots.items():
+            spec = self.job.operators[operator]
+            if label in self.levels.stores:
+                yield spec, KeyedState(self.levels.stores[label], self.levels.cache, spec.kernel.tables, "test")
+
+    def evolve(self, document: PlanDocument, accept: str = "none") -> tuple[Play, list[str]]:
+        """Another plan with what it can use of this state, and the notes on that.
+
+        Raises:
+            CheckpointError: CKPT003, state would be lost.
+        """
+        notes: list[str] = []
+        options = {"execution.state-recovery.accept": accept}
+        continuation = evolve_from(self.document.text, document, options, "memory", notes)
+        new = Play(document)
+        history = Play(document)
+        if continuation.anew:
+            history.run(0, self.stop)
+        same = Continuation(document.graph, {node: node for node in continuation.anew}, {})
+        _send(new, [(self, continuation), (history, same)])
+        return new, notes
+
+
+def _send(new: Play, stocks: Sequence[tuple[Play, Continuation]]) -> None:
+    """Puts state into a new plan, by the tasks of a cluster."""
+    parts = [_sent(old, new, continuation) for old, continuation in stocks]
+    loader = LocalLevels(loading(new.job, [loads for _, loads in parts]))
+    loader.stores = new.levels.stores
+    left = loader.play(blob for batches, _ in parts for part in batches for blob in blobs_of(part))
+    assert left == [], "nothing reaches a sink"
+
+
+def _sent(
+    old: Play, new: Play, continuation: Continuation
+) -> tuple[list[Iterator[pa.RecordBatch]], Sequence[StateLoad | None]]:
+    """What tasks send of the state of a plan to a new one, and where each operator of that has its state from."""
+    entries = old.layout.operators
+    origins = Origins(continuation, entries, "memory")
+    loads = origins.loads(new.job, new.layout, "UTC")
+    receivers = Receivers(tuple(new.job.slot(n, 0) for n in range(len(new.job.operators))), GROUPS)
+    stores = {label: store for label, store in old.levels.stores.items() if store.text is not None}
+    operators = tuple(
+        StoredOperator(spec.name, spec.kernel.tables, ttl_configs(old.document.graph.node(spec.node), {}), 0, None)
+        for spec in old.job.operators
+    )
+    slots = SlotStates(operators, old.levels.slots, {k: str(s.text) for k, s in stores.items()}, 0)
+    runs = [(label, key, data) for label, store in stores.items() for key, data in store.values.items()]
+    times = {old.levels.slots[k][0]: t for k, s in stores.items() if (t := stored_time(str(s.text))) is not None}
+    batches = [SendTimes(receivers, origins.times(new.job, times))([pa.record_batch({"marker": [1]})])]
+    if runs:
+        columns = [pa.array(c) for c in zip(*runs, strict=True)]
+        batches.append(
+            SendState(slots, receivers, loads)([pa.RecordBatch.from_arrays(columns, ["slot", "id", "data"])])
+        )
+    return batches, loads
+
+
+def goes_on(tables: Tables, old_sql: str, new_sql: str, batches: int = 4, accept: str = "none") -> str:
+    """Checks that a new plan, taking over from an old one after any micro-batch, has the state and gives the changes of
+    one that has run from the start. Returns the worst verdict on state.
+
+    Raises:
+        AssertionError: it differs.
+        CheckpointError: CKPT003, state would be lost.
+    """
+    old_plan, new_plan = tables.plan(old_sql), tables.plan(new_sql)
+    for stop in range(1, batches + 1):
+        old, whole = Play(old_plan), Play(new_plan)
+        old.run(0, stop)
+        new, _ = old.evolve(new_plan, accept)
+        whole.run(0, stop)
+        assert new.states() == whole.states(), f"the state after {stop} micro-batches"
+        assert new.run(stop) == whole.run(stop), f"the changes after {stop} micro-batches"
+    states = [o.verdict for o in compare(old_plan, new_plan).operators if o.stateful]
+    return max(states, key=severity, default="identical")
