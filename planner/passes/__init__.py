@@ -296,7 +296,11 @@ PHASES: tuple[Phase, ...] = (
     ),
     Phase("names below groups", "sequence", (keep_names_of_filtered_groups,)),
     Phase("projections into the sources", "sequence", (push_project_into_scan, remove_trivial_project)),
-    Phase("grouping sets and JSON aggregates", "sequence", (reveal_groupings, wrap_json_aggregates, merge_projects)),
+    Phase(
+        "JSON aggregates and grouping sets",
+        "sequence",
+        (wrap_json_aggregates, merge_projects, _REDUCE_PROJECT, prune_empty, reveal_groupings, merge_projects),
+    ),
     Phase("distinct rows below joins", "collection", (distinct_below_join,)),
     Phase(
         "unions and aggregates",

@@ -221,26 +221,17 @@ class _Folder:
         return with_operands(rex, [self._inlined(c) for c in rex.children]) if rex.children else rex
 
     def fold(self, rex: Rex) -> Rex:
+        """``rex`` with its constant parts as literals. Calls that make JSON stay: other JSON would quote their text."""
         if isinstance(unwrap_cast(rex), Literal):
             return rex
-        if self._constant(rex):
+        if self._constant(rex) and not is_json(rex):
             value = fold.evaluate(self._inlined(rex), self.time_zone)
             if value is not None:
                 self.found.append(rex)
                 return _typed(value, rex.type) if self.keep_types else value
-        if isinstance(rex, Over):
+        if isinstance(rex, Over) or not rex.children:
             return rex
-        return self._folded_within(rex)
-
-    def _folded_within(self, rex: Rex) -> Rex:
-        """``rex`` with its operands folded. JSON that JSON is made of stays a call: a constant would be a text."""
-        if not rex.children:
-            return rex
-        made = isinstance(rex, Call) and rex.name in ("JSON_OBJECT", "JSON_ARRAY")
-        kept = [made and is_json(c) for c in rex.children]
-        return with_operands(
-            rex, [self._folded_within(c) if k else self.fold(c) for c, k in zip(rex.children, kept, strict=True)]
-        )
+        return with_operands(rex, [self.fold(c) for c in rex.children])
 
     def fold_windows(self, rex: Rex) -> Rex:
         """``rex`` with the partitions of its windows folded that were found outside of windows too: Calcite looks for
