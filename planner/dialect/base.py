@@ -75,7 +75,19 @@ _NO_SQL = {
     "!=": ("'!=' is not an operator of Flink SQL", "<>"),
     "==": ("'==' is not an operator of Flink SQL", "="),
     "::": ("'::' is not an operator of Flink SQL", "CAST(x AS type)"),
+    "&": ("'&' is not an operator of Flink SQL", "AND between conditions"),
+    "^": ("'^' is not an operator of Flink SQL", "POWER(x, y)"),
+    "~": ("'~' is not an operator of Flink SQL", "REGEXP(s, 'pattern')"),
 }
+_FOREIGN_WORDS = {
+    "ANTI": "write WHERE NOT EXISTS (SELECT 1 FROM ...)",
+    "ILIKE": "write LOWER(s) LIKE LOWER(p)",
+    "REGEXP": "write REGEXP(s, 'pattern')",
+    "RLIKE": "write REGEXP(s, 'pattern')",
+    "SEMI": "write WHERE EXISTS (SELECT 1 FROM ...)",
+    "XOR": "write a <> b",
+}
+"""Operators of other databases that Flink does not have, with what to write instead."""
 
 
 def alternatives(words: Sequence[str]) -> str:
@@ -178,10 +190,10 @@ class ParserBase(parser.Parser):
                 instead = "'{}' for a text, `{}` for a name".format(quoted[1].replace("'", "''"), quoted[1])
             return SqlError("SQL003", problem=what, place=place_of_token(token, self.sql), expected=instead)
         if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
-            hint = None
+            hint = self._foreign_before(token)
         else:
             near = nearest(token.text.upper(), words) if len(token.text) > 2 else None
-            hint = near or self._misspelled_before(token, words)
+            hint = _FOREIGN_WORDS.get(token.text.upper()) or near or self._misspelled_before(token, words)
         if hint is None and expected.startswith("a name") and self._quotable(token):
             return self._reserved(token)
         if hint is None and expected.startswith("a name") and token.text.upper() in _NAMELIKE:
@@ -196,11 +208,20 @@ class ParserBase(parser.Parser):
 
     def _misspelled_before(self, token: Token, words: Iterable[str]) -> str | None:
         """A name just taken as an alias may have been meant as a keyword: ``SELECT a FORM t``."""
-        before = self._tokens[self._index - 1] if self._index and token is self._ahead(0) else None
+        before = self._before(token)
         if before is None or before.token_type != TokenType.VAR or before.text.upper() in KEYWORDS:
             return None
         hint = nearest(before.text.upper(), words)
-        return f"'{before.text}' before it: {hint}" if hint else None
+        return self._foreign_before(token) or (f"'{before.text}' before it: {hint}" if hint else None)
+
+    def _foreign_before(self, token: Token) -> str | None:
+        """The hint for an operator of other databases that was just taken as an alias: ``SELECT a REGEXP 'x'``."""
+        before = self._before(token)
+        return None if before is None else _FOREIGN_WORDS.get(before.text.upper())
+
+    def _before(self, token: Token) -> Token | None:
+        """The token before the next one, if that is ``token``."""
+        return self._tokens[self._index - 1] if self._index and token is self._ahead(0) else None
 
     @staticmethod
     def _quotable(token: Token) -> bool:

@@ -298,6 +298,8 @@ class QueryParser(MatchParser):
                 if self._accept("ALL"):
                     continue
                 limit = self._mark(exp.Limit(expression=self._count()), start)
+                if self._is(","):
+                    raise self._unsupported("LIMIT with two numbers", self._curr, "write LIMIT count OFFSET start")
             elif offset is None and self._accept("OFFSET"):
                 offset = self._mark(exp.Offset(expression=self._count()), start)
                 self._accept_any(("ROWS", "ROW"))

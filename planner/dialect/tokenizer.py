@@ -26,7 +26,8 @@ class FlinkTokenizer(tokens.Tokenizer):
     """
 
     IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
-    QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
+    # Calcite writes texts with their character set. That of all of Flink's texts is UTF-16LE.
+    QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'", ("_UTF-16LE'", "'"), ("_utf-16le'", "'")]
     STRING_ESCAPES: ClassVar[list[str]] = ["'"]
     UNICODE_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("U&'", "'"), ("u&'", "'")]
     HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]

@@ -75,6 +75,30 @@ _DTYPE: dict[str, exp.DType] = {
 _OTHERS = ("DECIMAL", "NUMERIC", "DEC", "ARRAY", "MAP", "MULTISET", "ROW", "INTERVAL")
 TYPE_NAMES = (*_PLAIN, *_SIZED, *_OTHERS)
 
+_INSTEAD = {
+    "BLOB": "BYTES",
+    "BOOL": "BOOLEAN",
+    "BYTE": "TINYINT",
+    "BYTEA": "BYTES",
+    "CLOB": "STRING",
+    "DATETIME": "TIMESTAMP(3)",
+    "FLOAT64": "DOUBLE",
+    "INT32": "INT",
+    "INT64": "BIGINT",
+    "JSON": "VARIANT, or STRING",
+    "JSONB": "VARIANT, or STRING",
+    "LONG": "BIGINT",
+    "NUMBER": "DECIMAL(10, 2)",
+    "NVARCHAR": "STRING",
+    "SHORT": "SMALLINT",
+    "STRUCT": "ROW<a INT, b STRING>",
+    "TEXT": "STRING",
+    "TIMESTAMPTZ": "TIMESTAMP_LTZ(3)",
+    "UUID": "STRING",
+    "VARCHAR2": "STRING",
+}
+"""Types of other databases and formats, with the type to write instead."""
+
 _NOT_HERE = {
     "RAW": "the type RAW",
     "STRUCTURED": "the type STRUCTURED",
@@ -159,7 +183,8 @@ class TypeParser(ParserBase):
             raise self._unexpected("a type", words=TYPE_NAMES)
         from stateplan.common.errors import nearest
 
-        raise SqlError("SQL005", text=token.text, place=place_of_token(token, self.sql), hint=nearest(word, TYPE_NAMES))
+        hint = f"write {_INSTEAD[word]}" if word in _INSTEAD else nearest(word, TYPE_NAMES)
+        raise SqlError("SQL005", text=token.text, place=place_of_token(token, self.sql), hint=hint)
 
     def _number(self, what: str, low: int, high: int) -> int:
         token = self._curr

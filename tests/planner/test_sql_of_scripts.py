@@ -76,6 +76,12 @@ def test_the_last_of_doubled_options_counts() -> None:
     assert env.execute_sql("ALTER TABLE t SET ('path' = '/y', 'path' = '/z')").notes
 
 
+def test_texts_may_have_the_character_set_that_calcite_writes(tmp_path: Path) -> None:
+    env = environment(tmp_path, "id INT", [{"id": 1}])
+    query = "SELECT _UTF-16LE'it''s' || _utf-16le'é' FROM t WHERE _UTF-16LE'a' IN (_UTF-16LE'a', 'b')"
+    assert rows(env, query) == [("it'sé",)]
+
+
 def test_with_recursive_is_for_queries_that_do_not_read_themselves(tmp_path: Path) -> None:
     env = environment(tmp_path, "id INT", [{"id": 1}])
     assert rows(env, "WITH RECURSIVE q AS (SELECT id FROM t) SELECT * FROM q") == [(1,)]
@@ -94,6 +100,14 @@ def test_with_recursive_is_for_queries_that_do_not_read_themselves(tmp_path: Pat
         ("SELECT * EXCEPT (id) FROM t", "SQL004", "name the columns"),
         ("SELECT t.* EXCLUDE (id) FROM t", "SQL004", "name the columns"),
         ("SELECT TOP 5 id FROM t", "SQL004", "LIMIT 5"),
+        ("SELECT id FROM t LIMIT 5, 10", "SQL004", "LIMIT count OFFSET start"),
+        ("SELECT id FROM t WHERE 'a' ILIKE 'A'", "SQL001", "LOWER(s) LIKE LOWER(p)"),
+        ("SELECT 'a' RLIKE 'a' FROM t", "SQL001", "REGEXP(s, 'pattern')"),
+        ("SELECT 'a' REGEXP 'a' FROM t", "SQL001", "REGEXP(s, 'pattern')"),
+        ("SELECT id FROM t WHERE 'a' ~ 'a'", "SQL003", "REGEXP(s, 'pattern')"),
+        ("SELECT id ^ 2 FROM t", "SQL003", "POWER(x, y)"),
+        ("SELECT CAST(id AS TEXT) FROM t", "SQL005", "write STRING"),
+        ("CREATE TABLE u (x INT64) WITH ('connector' = 'print')", "SQL005", "write BIGINT"),
         ("DELETE FROM t WHERE id = 1", "SQL004", "a job deletes rows"),
         ("UPDATE t SET id = 1", "SQL004", "INSERT INTO"),
         ("TRUNCATE TABLE t", "SQL004", "where they are kept"),
