@@ -52,6 +52,8 @@ _KINDS = tuple((re.compile(pattern), kind) for pattern, kind in _RULES)
 
 _OPTION = re.compile(r"/.*/resolvedTable/options(/[^/]*)")
 
+_COLUMNS = re.compile(rf"({_SOURCE}|{_SINK})/table/resolvedTable/schema/columns")
+
 _POSITION = re.compile(rf"{_SOURCE}/table/(identifier|resolvedTable/options/.*)|/type/name")
 """Fields of a source on which it depends what a position in it means."""
 
@@ -110,9 +112,8 @@ def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Seque
         key = "" if option is None else split_pointer(option[1])[0]
         if option is not None and _same_outline(key, before, after):
             kind = "tuning"
-        was, now = (
-            _shown(_without_secrets(key, value), fields) for value, fields in ((before, names[0]), (after, names[1]))
-        )
+        values = _without_secrets(key, before), _without_secrets(key, after)
+        was, now = _column_texts(*values) if _COLUMNS.fullmatch(pointer) else _texts(*values, names)
         yield Change(pointer, _label(pointer, new), *_clipped(was, now), kind)
 
 
@@ -252,9 +253,36 @@ def _dotted(pointer: str) -> str:
     return "".join(f"[{p}]" if p.isdecimal() else f".{p}" for p in split_pointer(pointer)).removeprefix(".")
 
 
-def _shown(value: Any, names: Sequence[str]) -> str | None:
-    """A value for people; None when it is absent."""
-    return None if value is _ABSENT else _words(value, names)
+def _texts(before: Any, after: Any, names: tuple[Sequence[str], Sequence[str]]) -> tuple[str | None, str | None]:
+    """Two values that differ, for people; None for an absent one."""
+    was, now = (None if v is _ABSENT else _words(v, n) for v, n in zip((before, after), names, strict=True))
+    if was == now:
+        return _with_type(was, before), _with_type(now, after)
+    return was, now
+
+
+def _column_texts(before: Any, after: Any) -> tuple[str | None, str | None]:
+    """Of the columns of two tables, those that the other side lacks; all of them where only their order differs."""
+    sides = tuple(value if isinstance(value, list) else [] for value in (before, after))
+    lacking = [c for c in sides[0] if c not in sides[1]], [c for c in sides[1] if c not in sides[0]]
+    was, now = (", ".join(map(_column_text, c)) or None for c in (lacking if any(lacking) else sides))
+    return was, now
+
+
+def _column_text(column: Any) -> str:
+    """A column of a table as DDL writes it, without its comment."""
+    if not isinstance(column, dict):
+        return _words(column, ())
+    name, data_type, expression = (column.get(key) for key in ("name", "dataType", "expression"))
+    if isinstance(expression, dict) and "serializableString" in expression:
+        return f"{name} AS {expression['serializableString']}"
+    metadata = " METADATA" if column.get("kind") == "METADATA" else ""
+    return f"{name} {_words(data_type, ())}{metadata}" if data_type is not None else str(name)
+
+
+def _with_type(text: str | None, value: Any) -> str:
+    """``text`` of an expression or a call with its type, by which two of the same text may differ."""
+    return f"{text} ({_words(value['type'], ())})" if isinstance(value, dict) and "type" in value else str(text)
 
 
 _MOST = 120

@@ -13,6 +13,7 @@ from stateplan.plans.diff import PlanDiff, compare
 from stateplan.plans.diff_report import to_json, to_markdown, to_text
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jackson import dumps
+from stateplan.session.environment import TableEnvironment
 from tests.plans.conftest import DATA
 
 Plan = dict[str, Any]
@@ -386,6 +387,18 @@ def test_long_values_are_cut_around_what_differs() -> None:
     assert "a_column_with_a_long_name_10" in line
     assert "here" in line
     assert line.count("...") == 4
+
+
+def test_a_column_less_is_shown_alone_and_expressions_of_one_text_with_their_types() -> None:
+    def plan(columns: str) -> PlanDocument:
+        environment = TableEnvironment.create()
+        environment.execute_sql(f"CREATE TABLE t ({columns}) WITH ('connector'='datagen')")
+        environment.execute_sql("CREATE TABLE s (k INT, n DOUBLE) WITH ('connector'='print')")
+        return environment.compile_plan_sql("INSERT INTO s SELECT k, SUM(v) FROM t GROUP BY k").document
+
+    shown = to_text(compare(plan("k INT, v INT"), plan("a STRING, k INT, v BIGINT, w AS v * 2"))).splitlines()
+    assert "  table columns: v INT -> a VARCHAR(2147483647), v BIGINT, w AS `v` * 2" in shown
+    assert "  aggCalls[0]: SUM(v) (INT) -> SUM(v) (BIGINT)" in shown
 
 
 def test_markdown() -> None:
