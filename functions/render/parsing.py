@@ -112,25 +112,31 @@ _TIME = re.compile(rf"(\d+){_GAP}(?::{_GAP}(\d+){_GAP})?(?::{_GAP}(\d+)(?:\.(\d+
 
 
 def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
-    """A TIME: ``10:11``, ``10:11:12``, ``10:11:12.123``; digits below the precision are cut off."""
-    precision = t.precision or 0
+    """A TIME of ``10:11`` or ``10:11:12.123``, rounded to milliseconds. Digits below its precision are cut off.
 
-    def read(text: str) -> dt.time | None:
-        match = _TIME.fullmatch(text.strip())
-        if match is None:
-            return None
-        fraction = (match[4] or "")[: min(precision, 6)].ljust(6, "0")
-        try:
-            return dt.time(int(match[1]), int(match[2] or 0), int(match[3] or 0), int(fraction))
-        except (ValueError, OverflowError):
-            return None
-
+    Source: Flink's ``DateTimeUtils.parseTime``, which has 24:00 for the last half millisecond of a day.
+    """
+    step: int = 10 ** (9 - min(t.precision or 0, 3))
     text = e.str.strip_chars()
     usual = text.str.contains(r"^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?$")
-    nanos = pl.when(usual).then(text).str.to_time("%H:%M:%S%.f", strict=False).to_physical()
-    step = 10 ** (9 - min(precision, 6))
-    slow = rowwise(read, [pl.when(~usual).then(e)], pl.Time(), _MOMENT)
-    return pl.when(usual).then((nanos // step * step).cast(pl.Time)).otherwise(slow)
+    fast = pl.when(usual).then(text).str.to_time("%H:%M:%S%.f", strict=False).to_physical()
+    slow = rowwise(_nanoseconds_of_day, [pl.when(~usual).then(e)], pl.Int64(), _MOMENT)
+    nanos = pl.when(usual).then(fast).otherwise(slow)
+    rounded = (nanos + _HALF_MILLISECOND).clip(upper_bound=_LAST_NANOSECOND)
+    return (rounded // step * step).cast(pl.Time)
+
+
+_HALF_MILLISECOND, _LAST_NANOSECOND = 500_000, 86_400 * 10**9 - 1
+
+
+def _nanoseconds_of_day(text: str) -> int | None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    hours, minutes, seconds = (int(match[i] or 0) for i in (1, 2, 3))
+    if hours > 23 or minutes > 59 or seconds > 59:
+        return None
+    return ((hours * 60 + minutes) * 60 + seconds) * 10**9 + int((match[4] or "")[:9].ljust(9, "0"))
 
 
 _TIMESTAMP = re.compile(r"(\d{4,6})-(\d{1,2})-(\d{1,2})(?: (\d{1,2}):(\d{1,2}):(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)

@@ -305,3 +305,19 @@ def test_types_near_those_that_flink_refuses_are_taken() -> None:
     )
     assert [str(v) for v in made[0][:3]] == ["b", "b", "1.30"]
     assert made[0][3:] == (0.0, 0.0, True, '{"a":"2024-01-01T00:00:00"}')
+
+
+def test_a_time_in_text_is_rounded_to_milliseconds() -> None:
+    texts = ("12:30:45.9994", "12:30:45.9995", " 1:2:3.99951 ", "23:59:59.9999", "24:00:00")
+    rows = _values(
+        "SELECT CAST(TRY_CAST(s AS TIME) AS STRING), CAST(TRY_CAST(s AS TIME(3)) AS STRING) FROM (VALUES "
+        + ", ".join(f"('{text}')" for text in texts)
+        + ") AS t(s)"
+    )
+    assert rows == [
+        ("12:30:45", "12:30:45.999"),
+        ("12:30:46", "12:30:46.0"),
+        ("01:02:04", "01:02:04.0"),
+        ("23:59:59", "23:59:59.999"),
+        (None, None),
+    ]
