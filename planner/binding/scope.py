@@ -146,7 +146,7 @@ class Scope:
         hint = nearest(name, names)
         if hint is None:
             elsewhere = [r.name for r in self.relations if r not in relations and any(n == name for n, _ in r.fields)]
-            hint = f"there is a '{elsewhere[0]}.{name}'" if elsewhere else None
+            hint = f"there is a '{elsewhere[0]}.{name}'" if elsewhere else _field_of_row(name, relations)
         return SqlError(
             "SQL100",
             name=name,
@@ -258,6 +258,16 @@ def _columns(name: str, relations: Sequence[Relation]) -> list[tuple[Relation, I
 
 
 _COMPARED = (exp.Predicate, exp.In, exp.Between, exp.Case, exp.If)
+
+
+def _field_of_row(name: str, relations: Sequence[Relation]) -> str | None:
+    """The hint for a field of a ROW that is named without its column."""
+    paths = [([column], t) for relation in relations for column, t in relation.fields]
+    for path, t in paths:
+        if path[-1] == name:
+            return f"it is a field of a ROW: write {'.'.join(path)}"
+        paths += [([*path, f.name], f.type) for f in t.fields]
+    return None
 
 
 def _text_meant(node: exp.Expr) -> str | None:
