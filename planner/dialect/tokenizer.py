@@ -16,6 +16,14 @@ from stateplan.planner.dialect.errors import place_at
 HINT_END = TokenType.BLOCK_END
 
 
+_CHARACTER_SETS = [
+    written
+    for name in ("UTF-16LE", "UTF-16", "UTF16", "UTF-8", "UTF8", "ISO-8859-1", "US-ASCII")
+    for written in (name, name.lower())
+]
+"""Calcite writes texts with their character set: ``_UTF-16LE'text'``, or another one. Texts are Unicode here anyway."""
+
+
 class FlinkTokenizer(tokens.Tokenizer):
     """Backquotes quote names; text is in single quotes, doubled to stand for themselves; no backslash
     escapes.
@@ -26,8 +34,7 @@ class FlinkTokenizer(tokens.Tokenizer):
     """
 
     IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`"]
-    # Calcite writes texts with their character set. That of all of Flink's texts is UTF-16LE.
-    QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'", ("_UTF-16LE'", "'"), ("_utf-16le'", "'")]
+    QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'", *((f"_{name}'", "'") for name in _CHARACTER_SETS)]
     STRING_ESCAPES: ClassVar[list[str]] = ["'"]
     UNICODE_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("U&'", "'"), ("u&'", "'")]
     HEX_STRINGS: ClassVar[list[str | tuple[str, str]]] = [("X'", "'"), ("x'", "'")]

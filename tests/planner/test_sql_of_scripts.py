@@ -78,8 +78,8 @@ def test_the_last_of_doubled_options_counts() -> None:
 
 def test_texts_may_have_the_character_set_that_calcite_writes(tmp_path: Path) -> None:
     env = environment(tmp_path, "id INT", [{"id": 1}])
-    query = "SELECT _UTF-16LE'it''s' || _utf-16le'é' FROM t WHERE _UTF-16LE'a' IN (_UTF-16LE'a', 'b')"
-    assert rows(env, query) == [("it'sé",)]
+    query = "SELECT _UTF-16LE'it''s' || _utf-16le'é' || _UTF8'n' FROM t WHERE _UTF-16LE'a' IN (_UTF-16LE'a', 'b')"
+    assert rows(env, query) == [("it'sén",)]
 
 
 def test_with_recursive_is_for_queries_that_do_not_read_themselves(tmp_path: Path) -> None:
