@@ -34,4 +34,5 @@ class WatermarkAssigner(ExecNode):
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         rowtime = names_text([self.rowtime_field_index], field_names(inputs[0]) if inputs else ())
-        return f"takes {rowtime} as event time, which has come to {rex_text(self.watermark_expr, joined_names(inputs))}"
+        watermark = rex_text(self.watermark_expr, joined_names(inputs))
+        return f"takes {rowtime} as event time, with the watermark {watermark}"
