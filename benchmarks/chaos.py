@@ -39,6 +39,7 @@ from benchmarks.hosts import DRIVER, OPTIONS, Hosts
 from stateplan.common.ttl import format_ttl
 from stateplan.plans.live import set_live_ttls
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
+from stateplan.runtime.spark import worker_daemon
 
 TTLS = tuple(minutes * MINUTE for minutes in (3, 8, 20, 45, 90, 0))
 KINDS = {"whole job": 9, "Python worker": 20, "commit": 10, "driver alone": 4, "start": 7}
@@ -53,6 +54,10 @@ KINDS_ON_HOSTS = {
     "host": 12,
 }
 """The same on separate hosts; *whole job* is the driver's host without Spark's master."""
+WORKERS = ("pyspark.daemon", worker_daemon.MODULE)
+"""Words in the commands of Python workers, and of the processes that they are forked from."""
+MISSES = 20
+"""Attempts after which the test ends that found nothing to kill."""
 
 
 # ---- the job --------------------------------------------------------------------------------------------------------
@@ -115,16 +120,23 @@ def kill(*pids: int) -> bool:
     return hit
 
 
-def kill_some(among: Iterable[psutil.Process], word: str, rng: random.Random) -> bool:
-    """Kills one or all of the processes that have ``word`` in their command."""
+def kill_some(among: Iterable[psutil.Process], words: Sequence[str], rng: random.Random) -> bool:
+    """Kills one or all of the processes that have one of the words in their command."""
     found = []
     for process in among:
         with contextlib.suppress(psutil.Error):
-            if word in " ".join(process.cmdline()):
+            command = " ".join(process.cmdline())
+            if any(word in command for word in words):
                 found.append(process.pid)
     if not found:
         return False
     return kill(*(found if rng.random() < 0.3 else [rng.choice(found)]))
+
+
+def require_hits(kind: str, misses: int) -> None:
+    """Ends the test when nothing could be killed too often: it would end well without its kills."""
+    if misses >= MISSES:
+        raise SystemExit(f"the kind '{kind}' found nothing to kill in {misses} attempts")
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> bool:
@@ -227,6 +239,7 @@ class Storm:
     def run(self) -> None:
         began = time.monotonic()
         todo = self._todo()
+        misses = 0
         process = self._start()
         while self._goes_on(bool(todo), (time.monotonic() - began) / 60):
             if process.poll() is not None:
@@ -238,10 +251,14 @@ class Storm:
                 done, begun = batches(self.checkpoint, "commits"), batches(self.checkpoint, "offsets")
                 self.tally.moments["with a micro-batch in hand" if begun > done else "between micro-batches"] += 1
                 del todo[:1]
+                misses = 0
                 self.instants |= played(self.checkpoint)
                 self._say(
                     f"{sum(self.tally.kills.values()):3} {kind:14} micro-batches {done} done, {begun - done} in hand"
                 )
+            elif process.poll() is None:
+                misses += 1
+                require_hits(kind, misses)
         while process.wait() != 0 or max(played(self.checkpoint).values(), default=0) < self.minute:
             self._require(process)
             process = self._start(more=False)
@@ -337,12 +354,12 @@ class Storm:
 
     def _strike_workers(self, process: subprocess.Popen[bytes], kind: str) -> bool:
         if self.hosts is None:
-            return kill_some(process_tree(process.pid), "pyspark.daemon", self.rng)
+            return kill_some(process_tree(process.pid), WORKERS, self.rng)
         if kind == "host":
             self.hosts.kill(self.rng.choice(self.hosts.names))
             return True
-        word = "CoarseGrainedExecutorBackend" if kind == "executor" else "pyspark.daemon"
-        return kill_some((p for host in self.hosts.names for p in self.hosts.processes(host)), word, self.rng)
+        words = ("CoarseGrainedExecutorBackend",) if kind == "executor" else WORKERS
+        return kill_some((p for host in self.hosts.names for p in self.hosts.processes(host)), words, self.rng)
 
     def _ask(self) -> None:
         set_live_ttls(self.checkpoint, {self.rng.choice(self.job.states): format_ttl(self.rng.choice(TTLS))})

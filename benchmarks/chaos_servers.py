@@ -55,7 +55,7 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from benchmarks.chaos import batches, kill, kill_all, kill_some, start, wait_until
+from benchmarks.chaos import WORKERS, batches, kill, kill_all, kill_some, require_hits, start, wait_until
 from benchmarks.chaos_jobs import MINUTE, edit_plan
 from benchmarks.chaos_traffic import PARTITIONS, Orders, Products
 from benchmarks.harness import process_tree, run, work_folder
@@ -176,6 +176,7 @@ class Storm:
         process = self.start()
         until = time.monotonic() + 60 * self.limit
         for kind in todo[: self.kills]:
+            misses = 0
             while time.monotonic() < until:
                 self.orders.check()
                 self.products.check()
@@ -184,6 +185,9 @@ class Storm:
                     process = self.start()
                 if self._strike(process, kind):
                     break
+                if process.poll() is None:
+                    misses += 1
+                    require_hits(kind, misses)
             else:
                 break
             self.done[kind] += 1
@@ -262,7 +266,7 @@ class Storm:
             process.wait()
             return hit
         if kind == "Python worker":
-            hit = kill_some(process_tree(process.pid), "pyspark.daemon", self.rng)
+            hit = kill_some(process_tree(process.pid), WORKERS, self.rng)
         elif kind == "connections":
             hit = self.database.terminate(f"pid <> pg_backend_pid() AND usename = '{USER}'") > 0
         elif kind == "database":

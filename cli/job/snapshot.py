@@ -54,7 +54,8 @@ def await_job(
             return JobSnapshot(checkpoint, options)
         except RunError as error:
             last_error = error
-        if last_error.code not in _NOT_YET or (folder.exists() and not folder.is_dir()):
+        is_unreadable = isinstance(last_error.__cause__, OSError)
+        if last_error.code not in _NOT_YET or is_unreadable or (folder.exists() and not folder.is_dir()):
             raise last_error
         if time.monotonic() >= deadline and running_writer(folder) is None:
             raise last_error

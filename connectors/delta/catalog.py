@@ -60,12 +60,16 @@ class DeltaCatalog(ExternalCatalog):
         name: under which a session knows it.
         options: of CREATE CATALOG; references to secrets stay in them.
         default_database: that is there even without a folder.
+
+    Raises:
+        CatalogError: CAT118, no folder can have the name of the default database.
     """
 
     kind: ClassVar[str] = DeltaCatalogType.name
 
     def __init__(self, name: str, options: Mapping[str, str], default_database: str) -> None:
         super().__init__(name, default_database)
+        _check_folder(default_database)
         self._storage = {key: text for key, text in options.items() if key.startswith(STORAGE)}
         self._made: set[str] = set()
         path = options["warehouse"]
@@ -76,14 +80,22 @@ class DeltaCatalog(ExternalCatalog):
         return f"DeltaCatalog({self.name!r}, {self._folder!r})"
 
     def _location(self, *parts: str) -> Location:
-        path = "/".join([self._folder, *parts])
+        """Where a database or a table is. Raises CatalogError CAT118."""
+        path = self._path(*parts)
         storage = {key.removeprefix(STORAGE): resolved(text, key) for key, text in self._storage.items()}
         return Location(".".join([self.name, *parts]), path, storage)
 
-    @property
-    def _local(self) -> Path | None:
-        path = local_path(self._folder)
-        return None if path is None else Path(path)
+    def _path(self, *parts: str) -> str:
+        """The path or URL of a database or a table. Raises CatalogError CAT118: a name could lead elsewhere."""
+        for part in parts:
+            _check_folder(part)
+        return "/".join([self._folder, *parts])
+
+    def _local(self, *parts: str) -> Path | None:
+        """The folder of the catalog, a database or a table on local disk; None where the catalog is not there. Raises
+        CatalogError CAT118; GatewayError GW012, a link in it leads out of the roots."""
+        path = local_path(self._path(*parts))
+        return None if path is None else Path(checked(path))
 
     @contextmanager
     def _disk(self, what: str) -> Iterator[None]:
@@ -102,11 +114,9 @@ class DeltaCatalog(ExternalCatalog):
         CatalogError."""
         if any(_is_wrong(part) for part in parts):
             return {}
-        local = self._local
-        if local is None:
+        folder = self._local(*parts)
+        if folder is None:
             return table_folders(self._location(*parts))
-        folder = local.joinpath(*parts)
-        checked(str(folder))
         with self._disk("be read"):
             try:
                 with os.scandir(folder) as entries:
@@ -128,15 +138,15 @@ class DeltaCatalog(ExternalCatalog):
 
     def _opened(self, database: str, name: str) -> Any:
         """The table of ``deltalake``; None when there is none. Raises DataError DATA451, DATA452."""
-        local = self._local
         if _is_wrong(database) or _is_wrong(name):
             return None
-        if local is not None and not local.joinpath(database, name, _LOG).is_dir():
+        folder = self._local(database, name)
+        if folder is not None and not folder.joinpath(_LOG).is_dir():
             return None
         try:
             return self._location(database, name).open()
         except DataError as error:
-            if local is None and error.code == "DATA450":
+            if folder is None and error.code == "DATA450":
                 return None
             raise
 
@@ -212,9 +222,10 @@ class DeltaCatalog(ExternalCatalog):
         if table.primary_key:
             properties[_KEY] = json.dumps(table.primary_key)
         location = self._location(database, name)
-        if self._local is not None:
+        folder = self._local(database, name)
+        if folder is not None:
             with self._disk("be written to"):
-                self._local.joinpath(database, name).mkdir(parents=True, exist_ok=True)
+                folder.mkdir(parents=True, exist_ok=True)
         self._write(location, table, schema_of(fields), properties)
         return True
 
@@ -243,10 +254,10 @@ class DeltaCatalog(ExternalCatalog):
         _check_name(name)
         if name in self.databases():
             return False
-        local = self._local
-        if local is not None:
+        folder = self._local(name)
+        if folder is not None:
             with self._disk("be written to"):
-                local.joinpath(name).mkdir(parents=True, exist_ok=True)
+                folder.mkdir(parents=True, exist_ok=True)
             return True
         self._made.add(name)
         return True
@@ -254,10 +265,10 @@ class DeltaCatalog(ExternalCatalog):
     def drop_database(self, name: str) -> None:
         if self.tables(name):
             raise self.refused("drop tables, which would remove their data", "remove the folder of the tables yourself")
-        local = self._local
-        if local is not None:
+        folder = self._local(name)
+        if folder is not None:
             with self._disk("remove a database"):
-                local.joinpath(name).rmdir()
+                folder.rmdir()
             return
         self._made.discard(name)
 
@@ -266,9 +277,16 @@ def _is_wrong(name: str) -> bool:
     return not name or name in (".", "..") or any(character in name for character in _FORBIDDEN)
 
 
+def _check_folder(name: str) -> None:
+    """Raises CatalogError CAT118 for a name that no folder can have."""
+    if _is_wrong(name):
+        raise CatalogError("CAT118", name=name, what="folder")
+
+
 def _check_name(name: str) -> None:
-    """Raises CatalogError CAT118."""
-    if _is_wrong(name) or name[:1] in ("_", "."):
+    """Raises CatalogError CAT118 for a name that a new folder must not have: its tables would not be listed."""
+    _check_folder(name)
+    if name[:1] in ("_", "."):
         raise CatalogError("CAT118", name=name, what="folder")
 
 

@@ -110,9 +110,14 @@ def read_job(checkpoint: AnyPath) -> JobInfo | None:
 
 
 def _require(folder: AnyPath) -> None:
-    if not folder.is_dir():
+    try:
+        is_folder = folder.is_dir()
+        is_checkpoint = is_folder and (folder / "stateplan.json").is_file()
+    except OSError as cause:
+        raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror or cause) from cause
+    if not is_folder:
         raise CheckpointError("CKPT001", folder=folder, strerror="it does not exist")
-    if not (folder / "stateplan.json").is_file():
+    if not is_checkpoint:
         raise CheckpointError("CKPT002", folder=folder)
 
 

@@ -18,9 +18,10 @@ from stateplan.common.errors import CheckpointError
 from stateplan.common.failure_reasons import REASONS, first_answer
 from stateplan.common.files import UrlError, absolute, has_scheme, place_of, scheme_of
 from stateplan.common.paths import AnyPath, RemotePath
+from stateplan.runtime.spark.java import require_java
 from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.master import site
-from stateplan.runtime.spark.session import known_settings, quietly, require_java, running_context
+from stateplan.runtime.spark.session import known_settings, quietly, running_context, start_error
 from stateplan.runtime.spark.tweaks import reason
 
 _DEFAULT = "fs.defaultFS"
@@ -79,13 +80,18 @@ def default_file_system(options: Mapping[str, str]) -> str:
 
 
 def _jvm() -> Any:
-    """The JVM of Spark, or one that has its libraries. Raises RunError RUN010."""
+    """The JVM of Spark, or one that has its libraries. Raises RunError RUN010, RUN011."""
     from pyspark import SparkContext
 
     if SparkContext._gateway is None:  # noqa: SLF001 - PySpark has no other way to the JVM
         require_java()
-        with quietly():
-            SparkContext._ensure_initialized()  # noqa: SLF001
+        with quietly() as log:
+            try:
+                SparkContext._ensure_initialized()  # noqa: SLF001
+            except Exception as cause:
+                if isinstance(cause, OSError) or is_of_spark(cause):
+                    raise start_error(cause, "local", known_settings(), (), log) from cause
+                raise
     return SparkContext._jvm  # noqa: SLF001
 
 

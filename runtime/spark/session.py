@@ -7,7 +7,6 @@ import glob
 import os
 import re
 import shlex
-import shutil
 import sys
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from stateplan.runtime.memory import rocksdb_settings
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark import hosts, worker_daemon
 from stateplan.runtime.spark.class_archive import archive_options
+from stateplan.runtime.spark.java import java_error, require_java
 from stateplan.runtime.spark.jvm_loss import forget_dead_jvm, is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.launch import SUBMIT_ARGS, environment, launch
 from stateplan.runtime.spark.local_spark import adapt, forget_classes
@@ -348,7 +348,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
         except Exception as cause:
             if isinstance(cause, OSError) or is_of_spark(cause):
                 user_keys = [key for key in options if key.startswith("spark.")]
-                raise _not_started(cause, master, conf | settings, user_keys, log) from cause
+                raise start_error(cause, master, conf | settings, user_keys, log) from cause
             raise
     _ours[spark.sparkContext.applicationId] = settings
     for name, tweak_settings in settings_by_tweak.items():
@@ -388,19 +388,6 @@ def _yielding(start: Callable[[], SparkSession]) -> SparkSession:
         return starter.submit(run).result()
 
 
-def require_java() -> None:
-    """Raises RunError RUN010 where Spark's start script would find no Java: it goes by JAVA_HOME, then by the PATH.
-    ``spark-submit`` has found one."""
-    if SUBMITTED in os.environ:
-        return
-    home = os.environ.get("JAVA_HOME")
-    if home and not shutil.which("java", path=os.path.join(home, "bin")):
-        other = shutil.which("java")
-        raise RunError("RUN010.java_home", home=home, hint=f"unset JAVA_HOME to use {other}" if other else None)
-    if not home and not shutil.which("java"):
-        raise RunError("RUN010")
-
-
 def _check_files(settings: Mapping[str, str]) -> None:
     """Raises RunError RUN011 for a file of this machine that is not there: Spark would go on without it."""
     for key in _FILES:
@@ -412,9 +399,18 @@ def _check_files(settings: Mapping[str, str]) -> None:
                 raise RunError("RUN011.missing_file", key=key, file=file)
 
 
-def _not_started(
+def start_error(
     failure: Exception, master: str, settings: Mapping[str, str], user_keys: Sequence[str], log: Path
 ) -> RunError:
+    """The error for a Spark, or its JVM alone, that does not start.
+
+    Args:
+        failure: what PySpark raises.
+        master: the address of its master.
+        settings: that Spark would have.
+        user_keys: those of the settings that the user chose for this job.
+        log: the output of the JVM.
+    """
     jvm_error = jvm_loss_behind(failure)
     if jvm_error is not None:
         return jvm_error
@@ -422,6 +418,9 @@ def _not_started(
     kind = None if is_local(master) else kind_of(failure)
     if kind is not None:
         return master_error(master, kind, reason(text))
+    unusable_java = java_error() if _EXITED in text or isinstance(failure, OSError) else None
+    if unusable_java is not None:
+        return unusable_java
     cause = reason(text) if module_of(failure) == "py4j" else text
     lines = log.read_text(errors="replace").strip().splitlines()
     package_keys = [key for key in _FETCHED if settings.get(key)]

@@ -263,6 +263,7 @@ def test_where_there_are_no_figures(tmp_path: Path, command: list[str]) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "stateplan.json").write_text("{}")
-    for folder, code, status in (("none", "CKPT001", 4), ("empty", "CKPT002", 4), ("old", "RUN085", 1)):
+    wanted = (("none", "CKPT001", 4), ("empty", "CKPT002", 4), ("old", "RUN085", 1), ("x" * 300, "CKPT001", 4))
+    for folder, code, status in wanted:
         done = CliRunner().invoke(app, ["job", *command, str(tmp_path / folder)])
         assert (done.exit_code, code in done.stderr) == (status, True), done.stderr

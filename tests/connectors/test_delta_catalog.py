@@ -123,6 +123,12 @@ def test_what_delta_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: Pat
         "CREATE DATABASE d COMMENT 'x'": "[CAT110]",
     }.items():
         assert fails(lambda statement=statement: lake.execute_sql(statement)).startswith(told), statement
+    assert not (tmp_path / "u").exists()
+    for name in ("../u", "..", "a/b", "%2e%2e", "."):
+        catalog = (
+            f"CREATE CATALOG up WITH ('type' = 'delta', 'warehouse' = '{tmp_path}/lake', 'default-database' = '{name}')"
+        )
+        assert fails(lambda catalog=catalog: lake.execute_sql(catalog)).startswith("[CAT118]"), name
     lake.execute_sql("CREATE DATABASE bare")
     lake.execute_sql("DROP DATABASE bare")
     lake.execute_sql("CREATE DATABASE d")

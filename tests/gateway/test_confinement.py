@@ -227,6 +227,30 @@ def test_links_in_the_folder_of_a_table(confined: Confined) -> None:
     confined.assert_unharmed()
 
 
+def test_folders_of_a_delta_catalog_that_lead_elsewhere(confined: Confined) -> None:
+    warehouse = confined.root / "lake"
+    (warehouse / "inner").mkdir(parents=True)
+    (warehouse / "far").symlink_to(confined.outside)
+    (warehouse / "new").symlink_to(confined.root.parent / "new")
+    (warehouse / "inner" / "far").symlink_to(confined.outside / "made")
+    options = f"'type' = 'delta', 'warehouse' = '{warehouse}'"
+    for name in ("../../outside", ".."):
+        said = confined.run(f"CREATE CATALOG up WITH ({options}, 'default-database' = '{name}')")
+        assert "[CAT118]" in said, name
+    assert "OK" in confined.run(f"CREATE CATALOG far WITH ({options}, 'default-database' = 'far')")
+    assert "OK" in confined.run(f"CREATE CATALOG lake WITH ({options})")
+    for statement in (
+        "CREATE TABLE far.far.made (a STRING)",
+        "CREATE TABLE lake.far.made (a STRING)",
+        "CREATE TABLE lake.`inner`.far (a STRING)",
+        "CREATE DATABASE lake.`new`",
+        "SHOW TABLES FROM lake.far",
+        "DROP DATABASE lake.far",
+    ):
+        assert "[GW012]" in confined.run(statement), statement
+    confined.assert_unharmed()
+
+
 # which options name files
 
 NO_PATHS = {
