@@ -13,14 +13,15 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from stateplan.cli.archive_classes import archive_classes
-from stateplan.cli.console import JsonConsole
+from stateplan.cli.console import JsonConsole, abandon, make_console, open_standard_files
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.gateway import gateway
 from stateplan.cli.job import job_app
-from stateplan.cli.options import EXIT_CODES
+from stateplan.cli.options import EXIT_CODES, Format
 from stateplan.cli.plan import plan_app
 from stateplan.cli.sql import sql
 from stateplan.cli.state import state_app
+from stateplan.common.disk import output_error
 from stateplan.common.errors import OptionError
 from stateplan.common.release import installed_version
 
@@ -87,5 +88,15 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
     """The entry point of the command."""
     # A plan is many small, long-lived objects: garbage collection would take a sixth of the time.
     gc.set_threshold(200_000, 20, 20)
-    app(args=args)
+    open_standard_files()
+    try:
+        app(args=args)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # Typer printed help
+            sys.exit(ExitCode.BROKEN_PIPE)
+        raise
+    except OSError as failure:
+        abandon(sys.stdout)
+        make_console(Format.TEXT.value, quiet=False).error(output_error("standard output", failure))
+        sys.exit(ExitCode.FAILED)
     sys.exit(ExitCode.OK)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import os
 import signal
 import sys
 import traceback
@@ -19,7 +18,7 @@ from typing import Annotated, Any, NoReturn, Optional, get_args, get_origin, get
 import typer
 from typer.exceptions import TyperException
 
-from stateplan.cli.console import Console, make_console
+from stateplan.cli.console import Console, abandon, make_console
 from stateplan.cli.exit_codes import ExitCode, exit_code
 from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption
 from stateplan.common.errors import StateplanError
@@ -164,16 +163,20 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], int
     except TyperException:
         raise
     except StateplanError as error:
-        console.error(error)
-        code = exit_code(error)
+        if error.code == "RUN090":
+            abandon(sys.stdout)
+        if isinstance(error.__cause__, BrokenPipeError):
+            code = ExitCode.BROKEN_PIPE
+        else:
+            console.error(error)
+            code = exit_code(error)
         if debug:
             sys.excepthook = show_traceback
             raise
     except KeyboardInterrupt as signalled:
         code = _on_signal(signalled) or ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # the interpreter would complain when it flushes standard output at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon(sys.stdout)
         code = ExitCode.BROKEN_PIPE
     except Exception as bug:
         signalled_code = _on_signal(bug)

@@ -17,7 +17,8 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.disk import output_error
+from stateplan.common.errors import StateplanError
 from stateplan.common.readable import bytes_text, render, roughly
 
 if TYPE_CHECKING:
@@ -40,7 +41,20 @@ def progress_text(progress: Progress) -> str:
     return " | ".join([*parts, f"{progress.seconds:.1f} s"])
 
 
-def _abandon(stream: TextIO | None) -> None:
+def open_standard_files() -> None:
+    """Opens ``/dev/null`` in place of standard files that whoever started this process has closed: another file would
+    take their numbers, and what Spark's process prints would be written into it. Closed input is empty; a closed output
+    stays None in ``sys``, and a result for it an error."""
+    for number, mode in enumerate((os.O_RDONLY, os.O_WRONLY, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, mode), True)
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, closefd=False)
+
+
+def abandon(stream: TextIO | None) -> None:
     """Lets what a broken stream still holds go nowhere: the interpreter would complain about it at exit."""
     with contextlib.suppress(OSError, ValueError):
         if stream is not None:
@@ -79,7 +93,7 @@ class Console:
             self.err.write(f"{text}\n")
             self.err.flush()
         except (OSError, AttributeError):  # full or closed: there is nobody to tell
-            _abandon(sys.stderr)
+            abandon(sys.stderr)
 
     def _result(self, text: str) -> None:
         self.raw(text.encode(getattr(self.out, "encoding", None) or "utf-8", "backslashreplace"))
@@ -94,7 +108,7 @@ class Console:
             self._out.write(data.decode())
             return
         if sys.stdout is None:
-            raise RunError("RUN090", problem="is closed")
+            raise output_error("standard output", None)
         try:
             sys.stdout.flush()
             buffer = getattr(sys.stdout, "buffer", None)
@@ -106,10 +120,8 @@ class Console:
         except BrokenPipeError:
             raise
         except OSError as failure:
-            _abandon(sys.stdout)
-            raise RunError(
-                "RUN090", problem=f"cannot be written: {(failure.strerror or str(failure)).lower()}"
-            ) from None
+            abandon(sys.stdout)
+            raise output_error("standard output", failure) from failure
 
     def show(self, text: str, data: Any) -> None:
         """A result: ``text`` for people, ``data`` (JSON-ready) for programs."""

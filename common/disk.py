@@ -38,3 +38,16 @@ def full_error(folder: Path) -> RunError:
     """RUN031 about the disk of a folder."""
     usage = shutil.disk_usage(folder)
     return RunError("RUN031", folder=folder, free=bytes_text(usage.free), total=bytes_text(usage.total))
+
+
+def output_error(stream: str, cause: OSError | None) -> RunError:
+    """RUN090 for a standard file that cannot be written.
+
+    Args:
+        stream: ``standard output`` or ``standard error``.
+        cause: what the system says; None where it is closed.
+    """
+    reason = "" if cause is None else (cause.strerror or str(cause)).lower()
+    error = RunError("RUN090", stream=stream, problem=f"cannot be written: {reason}" if reason else "is closed")
+    error.__cause__ = cause
+    return error

@@ -14,6 +14,7 @@ from functools import total_ordering
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from stateplan.common.errors import nearest
 from stateplan.common.files import move, remove, write_remote
 
 
@@ -279,3 +280,11 @@ def write_whole(path: AnyPath, text: str, lasting: bool = False) -> None:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
+
+
+def nearest_folder(folder: AnyPath) -> str | None:
+    """A hint at a neighbour of a folder with a similar name; None where there is none, or the neighbours cannot be
+    listed."""
+    with contextlib.suppress(OSError):
+        return nearest(folder.name, (neighbour.name for neighbour in folder.absolute().parent.iterdir()))
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import time
 import zoneinfo
 from collections.abc import Mapping
 from functools import cache
@@ -156,7 +157,13 @@ def tz_of(zone: str) -> dt.tzinfo:
 
 
 def _machine_zone() -> str:
-    return os.environ.get("TZ", "").lstrip(":") or _installed_zone()
+    """As Java finds it. For what is no zone of Java, such as the rules ``CET-1CEST,M3.5.0,M10.5.0/3``, it takes the
+    offset from UTC that the system has now (``TimeZone.setDefaultZone``)."""
+    text = os.environ.get("TZ", "").removeprefix(":").removeprefix("posix/")
+    if not text:
+        return _installed_zone()
+    zone = java_time_zone(text)
+    return zone if zone != "GMT" or text == "GMT" else fixed_zone(time.localtime().tm_gmtoff)
 
 
 @cache

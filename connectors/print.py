@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from stateplan.common.changelog import KIND, MODES, ChangelogMode, RowKind, column
+from stateplan.common.disk import output_error
 from stateplan.common.options import Option, OptionType, Role, flag
 from stateplan.common.types import LogicalType
 from stateplan.connectors.protocol import Connector, Sink, SinkTable
@@ -77,10 +78,16 @@ class _Lines(Sink):
         return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
-        out: TextIO = sys.stderr if self.to_stderr else sys.stdout
-        for part in parts:
-            out.write(part.decode())
-        out.flush()
+        stream = "standard error" if self.to_stderr else "standard output"
+        out: TextIO | None = sys.stderr if self.to_stderr else sys.stdout
+        if out is None:
+            raise output_error(stream, None)
+        try:
+            for part in parts:
+                out.write(part.decode())
+            out.flush()
+        except OSError as cause:
+            raise output_error(stream, cause) from cause
 
 
 def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str | None = None) -> list[str]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from stateplan.common.errors import CheckpointError, PlanError, nearest
-from stateplan.common.paths import AnyPath
+from stateplan.common.errors import CheckpointError, PlanError
+from stateplan.common.paths import AnyPath, nearest_folder
 from stateplan.common.readable import in_columns
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.plans.document import PlanDocument, TtlGiven, given_ttl, ttl_text
@@ -138,15 +138,12 @@ def checkpoint_plan(folder: AnyPath) -> PlanDocument:
     try:
         entries = {p.name for p in folder.iterdir()}
     except OSError as cause:
-        near = None
-        if isinstance(cause, FileNotFoundError) and folder.absolute().parent.is_dir():
-            near = nearest(folder.name, (p.name for p in folder.absolute().parent.iterdir()))
         raise CheckpointError(
             "CKPT001",
             folder=folder,
             strerror=cause.strerror or cause,
             expected="the directory that 'execution.checkpointing.dir' named",
-            hint=near,
+            hint=nearest_folder(folder),
         ) from cause
     if "stateplan.json" not in entries:
         raise CheckpointError("CKPT002", folder=folder)

@@ -45,7 +45,7 @@ def known_error(failure: BaseException) -> StateplanError | None:
         return jvm_error
     first_text = next((text for link in chain if (text := text_of(link))), "")
     what = f"{type(failure).__name__}: {reason(first_text)}" if first_text else type(failure).__name__
-    if any(isinstance(link, MemoryError) for link in chain) or "OutOfMemoryError" in first_text:
+    if any(isinstance(link, MemoryError) or _lacks_memory(link) for link in chain) or "OutOfMemoryError" in first_text:
         return RunError("RUN096", what=what[:300])
     foreign = next((link for link in chain if _is_foreign(link)), None)
     if foreign is None:
@@ -61,6 +61,12 @@ def known_error(failure: BaseException) -> StateplanError | None:
     if isinstance(foreign, OSError):
         return RunError("RUN095", what=what[:300], failure="the operating system refused")
     return RunError("RUN095", what=what[:300], failure=f"the library {module_of(foreign)} failed")
+
+
+def _lacks_memory(failure: BaseException) -> bool:
+    """Whether a library could not be loaded for want of memory."""
+    text = text_of(failure) if isinstance(failure, ImportError) else ""
+    return "failed to map segment" in text or "annot allocate memory" in text
 
 
 def as_error(failure: BaseException, brief: bool = False) -> StateplanError:

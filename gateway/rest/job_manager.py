@@ -36,6 +36,8 @@ _TASKS = (
     "RECONCILING",
 )
 _ID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_ID_DIGITS = 32
+"""Hexadecimal digits of an id of Flink (``AbstractID``)."""
 _CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
 _HISTORY = 10
 """So many micro-batches are in the history, as many checkpoints as Flink's ``web.checkpoints.history``."""
@@ -146,15 +148,15 @@ def overview(entries: Sequence[JobEntry]) -> Facts:
 
 def _line(entry: JobEntry) -> Facts:
     view = _view(entry)
-    operators = len(view.info.operators) if view else 0
-    tasks = {state.lower(): 0 for state in _TASKS} | {_task_state(entry).lower(): operators}
+    count = len(view.info.operators) * view.info.parallelism if view else 0
+    tasks = {state.lower(): 0 for state in _TASKS} | {_task_state(entry).lower(): count}
     return {
         "jid": entry.id,
         "name": redacted(entry.name),
         **_times(entry),
         "last-modification": entry.ended or entry.started,
         "state": entry.status,
-        "tasks": {"total": operators, **tasks},
+        "tasks": {"total": count, **tasks},
         "pending-operators": 0,
         "jobType": "STREAMING",
         "schedulerType": _SCHEDULER,
@@ -171,7 +173,7 @@ def details(entry: JobEntry) -> Facts:
         stamps[entry.status] = entry.ended
     nodes = [
         {
-            "id": o.info.uid,
+            "id": _vertex_id(o),
             "parallelism": view.info.parallelism if view else 1,
             "operator": "",
             "operator_strategy": "",
@@ -199,6 +201,11 @@ def details(entry: JobEntry) -> Facts:
     }
 
 
+def _vertex_id(operator: OperatorView) -> str:
+    """The uid of an operator in the form of Flink's ids, which its own client parses."""
+    return operator.info.uid.ljust(_ID_DIGITS, "0")
+
+
 def _vertex(entry: JobEntry, view: JobView, operator: OperatorView) -> Facts:
     state = _task_state(entry)
     totals = operator.totals
@@ -211,8 +218,8 @@ def _vertex(entry: JobEntry, view: JobView, operator: OperatorView) -> Facts:
     ):
         figures |= {name: value, f"{name}-complete": not name.endswith("bytes")}
     return {
-        "id": operator.info.uid,
-        "slotSharingGroupId": "",
+        "id": _vertex_id(operator),
+        "slotSharingGroupId": "0" * _ID_DIGITS,
         "name": operator.info.name,
         "maxParallelism": -1,
         "parallelism": view.info.parallelism,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from stateplan.common.errors import GatewayError, OptionError, Place, one_of
-from stateplan.common.files import below, place_of, real_path
+from stateplan.common.files import UrlError, below, place_of, real_path, shown
 from stateplan.common.roots import Roots
 from stateplan.common.secrets import has_reference, references
 from stateplan.common.settings import current_key
@@ -35,12 +35,15 @@ class Confinement:
         variables: environment variables that options may refer to by ``${env:NAME}``, where there are roots.
         modules: modules and packages that functions of Python may be imported from, :data:`ANY_MODULE` for all; by
             default all where there are no roots, and none where there are.
+
+    Raises:
+        GatewayError: GW017, a root is neither a folder nor a URL.
     """
 
     def __init__(
         self, roots: Sequence[str] = (), variables: Sequence[str] = (), modules: Sequence[str] | None = None
     ) -> None:
-        self.roots = Roots(tuple(map(real_path, roots))) if roots else None
+        self.roots = Roots(tuple(map(_root, roots))) if roots else None
         self.variables = tuple(variables)
         self.modules = tuple(modules) if modules is not None else () if self.roots else (ANY_MODULE,)
 
@@ -156,6 +159,17 @@ def _maker(options: Mapping[str, str]) -> Connector | CatalogType | None:
     """What knows more of a table, or of a catalog, than the keys of its options tell. Options without a connector are
     those of a statement that changes a table, which is looked at as a whole when it is used."""
     return known_connector(options) or (find_catalog_type(options["type"]) if "type" in options else None)
+
+
+def _root(text: str) -> str:
+    """A root in the form of :class:`Roots`. Raises GatewayError GW017; an empty text would be the current folder."""
+    try:
+        if text.strip():
+            return real_path(text)
+        reason = "it is empty"
+    except UrlError as error:
+        reason = error.values.get("reason") or "it is neither a folder nor a URL"
+    raise GatewayError("GW017", what=f"the root '{shown(text)}'", reason=reason)
 
 
 def _names_a_path(key: str) -> bool:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from stateplan.common.errors import CheckpointError, StateplanError, nearest
-from stateplan.common.paths import AnyPath, ordered, remove_tree, write_whole
+from stateplan.common.errors import CheckpointError, StateplanError
+from stateplan.common.paths import AnyPath, nearest_folder, ordered, remove_tree, write_whole
 from stateplan.common.settings import parallelism
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
@@ -240,13 +240,12 @@ class Checkpoint:
         try:
             entries = {p.name for p in folder.iterdir()}
         except OSError as cause:
-            near = folder.absolute().parent
             raise CheckpointError(
                 "CKPT001",
                 folder=folder,
                 strerror=cause.strerror or cause,
                 expected=expectation,
-                hint=nearest(folder.name, (p.name for p in near.iterdir())) if near.is_dir() else None,
+                hint=nearest_folder(folder),
             ) from cause
         if FACTS not in entries:
             inside = next((p.parent for p in ordered(folder.glob(f"*/{FACTS}"))), None)

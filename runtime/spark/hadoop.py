@@ -20,6 +20,7 @@ from stateplan.common.files import UrlError, absolute, has_scheme, place_of, sch
 from stateplan.common.paths import AnyPath, RemotePath
 from stateplan.runtime.spark.java import require_java
 from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
+from stateplan.runtime.spark.launch import check_environment
 from stateplan.runtime.spark.master import site
 from stateplan.runtime.spark.session import known_settings, quietly, running_context, start_error
 from stateplan.runtime.spark.tweaks import reason
@@ -84,6 +85,7 @@ def _jvm() -> Any:
     from pyspark import SparkContext
 
     if SparkContext._gateway is None:  # noqa: SLF001 - PySpark has no other way to the JVM
+        check_environment()
         require_java()
         with quietly() as log:
             try:

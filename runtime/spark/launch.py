@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from stateplan.common.errors import RunError
 from stateplan.runtime.scratch import scratch
+from stateplan.runtime.spark.master import SUBMITTED
 
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 """The variable that PySpark takes the arguments of ``spark-submit`` from."""
@@ -20,6 +22,27 @@ _SHELL = "pyspark-shell"
 """What ``spark-submit`` runs, where the variable does not say."""
 
 _FILE = "--properties-file"
+
+_SECRET = "PYSPARK_GATEWAY_SECRET"
+"""The variable with which ``spark-submit`` lets this process into its JVM."""
+
+
+def submit_arguments() -> list[str]:
+    """The arguments of ``spark-submit`` that the environment names. Raises RunError RUN011."""
+    try:
+        return shlex.split(os.environ.get(SUBMIT_ARGS, _SHELL))
+    except ValueError as cause:
+        problem = f"{SUBMIT_ARGS} cannot be read: {str(cause).lower()}"
+        raise RunError("RUN011", problem=problem, log=None, hint="", expected="arguments of spark-submit") from None
+
+
+def check_environment() -> None:
+    """Raises RunError RUN011 where only a part of what ``spark-submit`` sets is in the environment."""
+    port = os.environ.get(SUBMITTED)
+    if port is not None and not (port.isdecimal() and _SECRET in os.environ):
+        problem = f"{SUBMITTED} is '{port}', and {_SECRET} is {'set' if _SECRET in os.environ else 'missing'}"
+        expected = "both variables as spark-submit sets them, or neither of them"
+        raise RunError("RUN011", problem=problem, log=None, hint="", expected=expected)
 
 
 def launch(settings: Mapping[str, str]) -> None:
@@ -33,10 +56,9 @@ def launch(settings: Mapping[str, str]) -> None:
     """
     from pyspark import SparkContext
 
-    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:  # noqa: SLF001 - see _ensure_initialized
+    if SparkContext._gateway is not None or SUBMITTED in os.environ:  # noqa: SLF001 - see _ensure_initialized
         return
-    submit_arguments = os.environ.get(SUBMIT_ARGS, _SHELL)
-    with _settings_file(settings, submit_arguments) as arguments, environment(SUBMIT_ARGS, arguments):
+    with _settings_file(settings, submit_arguments()) as arguments, environment(SUBMIT_ARGS, arguments):
         SparkContext._ensure_initialized()  # noqa: SLF001 - only this starts a JVM without its settings as arguments
 
 
@@ -55,10 +77,10 @@ def environment(name: str, value: str) -> Iterator[None]:
 
 
 @contextmanager
-def _settings_file(settings: Mapping[str, str], submit_arguments: str) -> Iterator[str]:
+def _settings_file(settings: Mapping[str, str], user_arguments: list[str]) -> Iterator[str]:
     """A file with the settings while the JVM starts, and the arguments that name it. One that the user's own arguments
     name stays in force: what it says comes first."""
-    words, theirs = _without_file(shlex.split(submit_arguments))
+    words, theirs = _without_file(user_arguments)
     text = "" if theirs is None else Path(theirs).read_text(encoding="utf-8") + "\n"
     text += "".join(f"{_escaped(key, ' :=#!')}={_escaped(value, ' ')}\n" for key, value in settings.items())
     path = scratch("spark") / "settings.properties"

@@ -8,10 +8,13 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import select
 import socket
+import ssl
+import struct
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,6 +46,12 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """The variable that ``spark-submit`` sets: it has started the JVM of this process."""
 _CONNECT = 10.0
 """Seconds for a connection to a master."""
+_ANSWER = 20.0
+"""Seconds for its first answer: as long as Spark waits before it repeats its registration."""
+_STREAM_REQUEST = 6
+"""The type of the message that requests a file, ``StreamRequest``."""
+_FIRST_BYTES = (b"", b"\0", b"\x15")
+"""What an answer of Spark begins with: the length of a message, or a message of TLS; nothing where it breaks off."""
 _TIMEOUT = "slot.request.timeout"
 _GIVEN_UP = "masters are unresponsive"
 """What Spark says when a standalone master has not taken the application within a minute."""
@@ -56,21 +65,64 @@ def check_form(master: str) -> None:
 
 
 def check_master(master: str) -> None:
-    """Connects to the master that an address names, to one of several.
+    """Connects to the master that an address names, or to one of several, and waits until it sends something. Spark
+    itself waits for a minute.
 
     Raises:
         RunError: RUN093, there is none.
     """
     last_failure: Exception | None = None
-    for host, port in _places(master):
-        try:
-            socket.create_connection((host.strip("[]"), port), timeout=_CONNECT).close()
-        except (OSError, OverflowError, UnicodeError) as cause:
-            last_failure = cause
-        else:
-            return
-    if last_failure is not None:
-        raise master_error(master, kind_of(last_failure) or REFUSED, str(last_failure)) from last_failure
+    connections = []
+    with contextlib.ExitStack() as stack:
+        for host, port in _places(master):
+            try:
+                connection = socket.create_connection((host.strip("[]"), port), timeout=_CONNECT)
+            except (OSError, OverflowError, UnicodeError) as cause:
+                last_failure = cause
+            else:
+                connections.append(stack.enter_context(connection))
+                with contextlib.suppress(OSError):  # a broken connection can be read, too
+                    connection.sendall(_question(master))
+        if connections:
+            _await_answer(master, connections)
+        elif last_failure is not None:
+            raise master_error(master, kind_of(last_failure) or REFUSED, str(last_failure)) from last_failure
+
+
+def _question(master: str) -> bytes:
+    """The beginning of a conversation that every master answers, and none writes to its log.
+
+    Source: Spark's ``StreamRequest`` in ``org.apache.spark.network.protocol``; Hadoop's ``Server`` for YARN, which
+    answers HTTP with an error.
+    """
+    if master.startswith("spark:"):
+        file = b"/files/stateplan"
+        return struct.pack(">QBI", 8 + 1 + 4 + len(file), _STREAM_REQUEST, len(file)) + file
+    if master == "yarn" or master.startswith("k8s://http://"):
+        return b"GET /version HTTP/1.0\r\n\r\n"
+    hello = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname="kubernetes").do_handshake()
+    return hello.read()
+
+
+def _await_answer(master: str, connections: Sequence[socket.socket]) -> None:
+    """Waits until one of several masters sends something, or closes its connection, for which Spark has a reason.
+    Raises RunError RUN093: none does in time, or all send something else than a master."""
+    silent = list(connections)
+    deadline = time.monotonic() + _ANSWER
+    while silent:
+        readable, _, _ = select.select(silent, [], [], max(0.0, deadline - time.monotonic()))
+        if not readable:
+            raise master_error(master, SILENT, f"no answer within {_ANSWER:.0f} s")
+        for connection in readable:
+            first_byte = b""
+            with contextlib.suppress(OSError):
+                first_byte = connection.recv(4096)[:1]
+            if not master.startswith("spark:") or first_byte in _FIRST_BYTES:
+                return
+            silent.remove(connection)
+    raise master_error(master, OTHER, "the answer is none of Spark")
 
 
 def _places(master: str) -> list[tuple[str, int]]:

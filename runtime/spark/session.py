@@ -6,7 +6,6 @@ import contextlib
 import glob
 import os
 import re
-import shlex
 import sys
 import tempfile
 import threading
@@ -28,7 +27,7 @@ from stateplan.runtime.spark import hosts, worker_daemon
 from stateplan.runtime.spark.class_archive import archive_options
 from stateplan.runtime.spark.java import java_error, require_java
 from stateplan.runtime.spark.jvm_loss import forget_dead_jvm, is_of_spark, jvm_loss_behind
-from stateplan.runtime.spark.launch import SUBMIT_ARGS, environment, launch
+from stateplan.runtime.spark.launch import check_environment, environment, launch, submit_arguments
 from stateplan.runtime.spark.local_spark import adapt, forget_classes
 from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, master_error, watch_log
 from stateplan.runtime.spark.tweaks import TWEAKS, Tweaks, reason
@@ -281,7 +280,9 @@ def is_local(master: str) -> bool:
 
 
 def known_settings() -> dict[str, str]:
-    """Settings that a Spark started here has from elsewhere."""
+    """Settings that a Spark started here has from elsewhere. Raises RunError RUN011 for an environment without
+    sense."""
+    check_environment()
     if SUBMITTED in os.environ:
         from pyspark import SparkConf, SparkContext
 
@@ -295,8 +296,7 @@ def known_settings() -> dict[str, str]:
             key, _, value = re.sub(r"[\s=:]+", "\0", line.strip(), count=1).partition("\0")
             if key.startswith("spark."):
                 settings[key] = value.strip()
-    words = shlex.split(os.environ.get(SUBMIT_ARGS, ""))
-    for flag, word in pairwise(words):
+    for flag, word in pairwise(submit_arguments()):
         if flag == "--master":
             settings["spark.master"] = word
         elif flag in ("--conf", "-c"):
@@ -543,8 +543,9 @@ def _quietly() -> Iterator[Path]:
     log = scratch("spark") / _LOG
     _printed[:] = [log]
     handle = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
     descriptors = [(fd, os.dup(fd)) for fd in (1, 2)]
     try:
         for fd, _ in descriptors:

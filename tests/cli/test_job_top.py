@@ -15,6 +15,7 @@ from stateplan.cli.app import app
 from stateplan.cli.job.snapshot import JobSnapshot
 from stateplan.cli.job.top import _live
 from stateplan.cli.job.top_text import line, table_text
+from stateplan.common.paths import nearest_folder
 from stateplan.common.readable import bytes_text
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.job_snapshot import JobPlan
@@ -256,6 +257,19 @@ def test_waiting_for_a_job_ends_with_the_time_limit_or_an_interrupt(
     clock = SimpleNamespace(sleep=interrupted, monotonic=time.monotonic)
     monkeypatch.setattr("stateplan.cli.job.snapshot.time", clock)
     assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+def test_a_hint_at_a_neighbour_needs_a_folder_that_can_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    assert nearest_folder(tmp_path / "chekpoint") == "did you mean 'checkpoint'?"
+
+    def refused(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(Path, "iterdir", refused)
+    assert nearest_folder(tmp_path / "chekpoint") is None
 
 
 @pytest.mark.parametrize("command", [["top", "--once"], ["top", "--timeout", "0"], ["metrics"]])

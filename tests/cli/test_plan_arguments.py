@@ -175,6 +175,27 @@ def test_closed_streams_are_no_bugs() -> None:
     assert process("2>&-", "show", "nofile.json").returncode == 3
 
 
+def test_help_on_a_full_disk_and_for_a_reader_that_goes_away() -> None:
+    done = process("--help > /dev/full")
+    assert done.returncode == 1
+    assert "[RUN090] standard output cannot be written" in done.stderr and "Traceback" not in done.stderr
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    command = [sys.executable, "-m", "stateplan", "--help"]
+    ended = subprocess.run(command, cwd=ROOT, stdout=write_end, stderr=subprocess.PIPE, check=False)
+    os.close(write_end)
+    assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_numbers_of_closed_standard_files_are_not_given_to_other_files() -> None:
+    script = "import os; from stateplan.cli.console import open_standard_files; open_standard_files(); "
+    script += (
+        "assert os.open('/', os.O_RDONLY) > 2; import sys; assert sys.stdin.read() == ''; assert sys.stdout is None"
+    )
+    line = f'"{sys.executable}" -c "{script}" <&- >&- 2>&-'
+    assert subprocess.run(["sh", "-c", line], cwd=ROOT, check=False).returncode == 0
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     done = process("--format json | true; exit ${PIPESTATUS:-0}", "explain", "plan.json")
     assert done.stderr == ""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -12,13 +14,15 @@ from connector_tables import GOLDEN, fields
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stateplan.cli.console import abandon
+from stateplan.common.errors import RunError
 from stateplan.common.types import INT, STRING
 from stateplan.common.values.atomic import FieldStyle
 from stateplan.common.values.codecs import codec
 from stateplan.common.values.fields import build_series, raw_dtype
 from stateplan.common.values.floats import double_text, float_text
 from stateplan.common.values.java_hash import hash_map_order
-from stateplan.connectors.print import format_rows
+from stateplan.connectors.print import _Lines, format_rows
 from tests.common.texts import scalar_field, value_text
 
 ROW = (
@@ -50,6 +54,23 @@ def test_kinds_and_identifier() -> None:
     assert format_rows(df.drop("kind").head(1), [INT, STRING], "out") == ["out> +I[1, a]"]
     assert format_rows(df.head(0), [INT, STRING]) == []
     assert format_rows(df.select("kind").head(2), []) == ["+I[]", "-U[]"]
+
+
+@pytest.mark.parametrize("to_stderr", [False, True])
+def test_an_output_that_cannot_be_written(to_stderr: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, stream = ("stderr", "standard error") if to_stderr else ("stdout", "standard output")
+    sink = _Lines((INT,), None, to_stderr)
+    monkeypatch.setattr(sys, name, None)
+    with pytest.raises(RunError, match=f"RUN090.*{stream} is closed"):
+        sink.commit([b"+I[1]\n"], 0)
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with open(write_end, "w") as pipe:
+        monkeypatch.setattr(sys, name, pipe)
+        with pytest.raises(RunError, match=f"RUN090.*{stream} cannot be written: broken pipe") as raised:
+            sink.commit([b"+I[1]\n"], 0)
+        abandon(pipe)
+    assert isinstance(raised.value.__cause__, BrokenPipeError)
 
 
 @pytest.mark.parametrize(

@@ -350,6 +350,13 @@ def test_roots_that_are_urls(root: str, path: str, inside: bool) -> None:
     assert is_inside() == inside
 
 
+@pytest.mark.parametrize("root", ["", " ", "s3://bucket/../x", "file://host/x", "a\0b", "s3://key@bucket/x"])
+def test_a_text_that_is_no_root(root: str) -> None:
+    """Without this, an empty variable of a shell would open the current folder."""
+    with pytest.raises(GatewayError, match=r"GW017.*the root"):
+        Confinement([root])
+
+
 # references
 
 

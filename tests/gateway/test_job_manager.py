@@ -22,9 +22,9 @@ FAILED, DONE, ASKED = "a" * 32, "b" * 32, "c" * 32
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayHere]:
     service = SqlGatewayService(folder=tmp_path_factory.mktemp("jobs"), keep_unknown=True)
-    info = JobInfo(DONE, "job", 1000, 0, (OperatorInfo("u1", 1, "source", "t"), OperatorInfo("u2", 2, "sink", "o")), 4)
+    info = JobInfo(DONE, "job", 1000, 0, (OperatorInfo("0a", 1, "source", "t"), OperatorInfo("0b", 2, "sink", "o")), 4)
     batches = tuple(
-        BatchMetrics(n, 0, 1000 * n, 100.0 * (n + 1), {}, {"u2": StateSize([1], [500 * (n + 1)], [1])})
+        BatchMetrics(n, 0, 1000 * n, 100.0 * (n + 1), {}, {"0b": StateSize([1], [500 * (n + 1)], [1])})
         for n in range(20)
     )
     last = JobView(info, 30_000, None, batches, {}, 20)
@@ -67,8 +67,8 @@ def test_lists(gateway: GatewayHere) -> None:
     found = get(gateway, "/jobs/overview")
     assert isinstance(found, dict)
     (done, _) = found["jobs"]
-    assert (done["jid"], done["state"], done["duration"], done["tasks"]["finished"]) == (DONE, "FINISHED", 3000, 2)
-    assert done["tasks"]["total"] == 2
+    assert (done["jid"], done["state"], done["duration"], done["tasks"]["finished"]) == (DONE, "FINISHED", 3000, 8)
+    assert done["tasks"]["total"] == 8
 
 
 SUMMARY = "checkpointed_size state_size end_to_end_duration alignment_buffered processed_data persisted_data"
@@ -120,9 +120,11 @@ def test_one_job(gateway: GatewayHere) -> None:
         assert isinstance(found, dict)
         assert (found["jid"], found["timestamps"]["FINISHED"], found["end-time"]) == (DONE, 4000, 4000)
         assert [(v["id"], v["parallelism"], v["status"]) for v in found["vertices"]] == [
-            ("u1", 4, "FINISHED"),
-            ("u2", 4, "FINISHED"),
+            ("0a".ljust(32, "0"), 4, "FINISHED"),
+            ("0b".ljust(32, "0"), 4, "FINISHED"),
         ]
+        assert [node["id"] for node in found["plan"]["nodes"]] == [vertex["id"] for vertex in found["vertices"]]
+        assert all(len(bytes.fromhex(vertex["slotSharingGroupId"])) == 16 for vertex in found["vertices"])
     assert get(gateway, f"/jobs/{FAILED}/exceptions")["exceptionHistory"]["entries"][0]["exceptionName"] == "DATA301"  # type: ignore[index]
     assert get(gateway, f"/jobs/{DONE}/exceptions")["exceptionHistory"] == {"entries": [], "truncated": False}  # type: ignore[index]
     assert "hunter2" not in str(get(gateway, f"/jobs/{DONE}/config"))

@@ -146,7 +146,11 @@ def test_what_is_of_a_library_is_no_bug_and_what_is_ours_is() -> None:
     StoreError.__module__ = "somestore.client"
     codes = {
         "RUN095": [StoreError("the bucket is odd"), IllegalArgumentException("odd"), Py4JError("odd")],
-        "RUN096": [MemoryError(), Py4JError("java.lang.OutOfMemoryError: Java heap space")],
+        "RUN096": [
+            MemoryError(),
+            ImportError("a.so: failed to map segment from shared object"),
+            Py4JError("java.lang.OutOfMemoryError: Java heap space"),
+        ],
         "RUN094": [ssl.SSLError("CERTIFICATE_VERIFY_FAILED"), ConnectionResetError(104, "Connection reset by peer")],
         "RUN031": [OSError(28, "No space left on device")],
         "BUG000": [ZeroDivisionError("x"), KeyError("x"), AssertionError(), ValueError("timed out")],
@@ -294,7 +298,7 @@ def test_why_spark_does_not_start(
     log = tmp_path / "log"
     log.write_text(printed)
     with session.quietly():
-        error = session._not_started(PySparkRuntimeError(said), "local[2]", settings, list(settings), log)
+        error = session.start_error(PySparkRuntimeError(said), "local[2]", settings, list(settings), log)
     assert (error.code, error.message) == ("RUN011", f"Spark does not start: {problem}")
     assert expected in str(error.expected)
 
@@ -309,8 +313,51 @@ def test_a_master_that_is_not_there(places: dict[str, str], place: str, why: str
     assert time.monotonic() - began < 5
 
 
+@contextlib.contextmanager
+def answering(answer: bytes) -> Iterator[str]:
+    """The address of a server that answers the first bytes of a client with these, and closes the connection."""
+
+    def reply(connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection:
+            if connection.recv(1000):
+                connection.sendall(answer)
+
+    with contextlib.ExitStack() as stack:
+        yield listening(reply, stack)
+
+
+STREAM_FAILURE = b"\0\0\0\0\0\0\0\x0f\x08"
+
+
 def test_one_master_of_several_is_enough(places: dict[str, str]) -> None:
-    master.check_master(f"spark://{places['closed']},{places['silent']}")
+    with answering(STREAM_FAILURE) as good, answering(b"HTTP/1.1 400 Bad Request") as web:
+        master.check_master(f"spark://{places['closed']},{places['silent']},{web},{good}")
+
+
+@pytest.mark.parametrize("form", ["spark://{0}", "spark://{0},{0}", "k8s://https://{0}", "k8s://http://{0}"])
+def test_a_master_that_accepts_connections_and_is_silent(
+    places: dict[str, str], form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(master, "_ANSWER", 0.2)
+    with pytest.raises(RunError, match="it does not answer") as raised:
+        master.check_master(form.format(places["silent"]))
+    assert raised.value.code == "RUN093"
+
+
+@pytest.mark.parametrize("answer", [b"", STREAM_FAILURE, b"\x15\x03\x03\0\x02\x02\x46"])
+def test_a_master_that_answers_or_breaks_off_is_for_spark_to_judge(answer: bytes) -> None:
+    with answering(answer) as place:
+        master.check_master(f"spark://{place}")
+        master.check_master(f"k8s://https://{place}")
+
+
+def test_a_server_that_is_no_master() -> None:
+    with (
+        answering(b"HTTP/1.1 400 Bad Request") as place,
+        pytest.raises(RunError, match="does not speak the protocol") as raised,
+    ):
+        master.check_master(f"spark://{place}")
+    assert raised.value.code == "RUN093"
 
 
 def test_kubernetes_may_have_no_port_and_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from stateplan.common.errors import RunError
 from stateplan.runtime.spark.launch import _settings_file
+from stateplan.runtime.spark.session import known_settings
 
 SETTINGS = {
     "spark.app.name": "my job: a=b",
@@ -24,7 +26,7 @@ SETTINGS = {
 
 
 def test_the_file_is_the_users_own_and_goes() -> None:
-    with _settings_file({"spark.a": "b"}, "--master local pyspark-shell") as arguments:
+    with _settings_file({"spark.a": "b"}, ["--master", "local", "pyspark-shell"]) as arguments:
         flag, name, *rest = shlex.split(arguments)
         assert flag == "--properties-file"
         assert rest == ["--load-spark-defaults", "--master", "local", "pyspark-shell"]
@@ -37,17 +39,39 @@ def test_the_file_is_the_users_own_and_goes() -> None:
 def test_a_file_that_the_user_names_stays_in_force(form: str, tmp_path: Path) -> None:
     theirs = tmp_path / "my settings"
     theirs.write_text("spark.theirs true")
-    with _settings_file({"spark.a": "b"}, f"{form.format(shlex.quote(str(theirs)))} pyspark-shell") as arguments:
+    user_arguments = shlex.split(f"{form.format(shlex.quote(str(theirs)))} pyspark-shell")
+    with _settings_file({"spark.a": "b"}, user_arguments) as arguments:
         flag, name, *rest = shlex.split(arguments)
         assert (flag, rest) == ("--properties-file", ["pyspark-shell"])
         assert Path(name).read_text() == "spark.theirs true\nspark.a=b\n"
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"PYSPARK_SUBMIT_ARGS": '--conf "a=b'}, "PYSPARK_SUBMIT_ARGS cannot be read: no closing quotation"),
+        (
+            {"PYSPARK_GATEWAY_PORT": "abc", "PYSPARK_GATEWAY_SECRET": "x"},
+            "PYSPARK_GATEWAY_PORT is 'abc', and PYSPARK_GATEWAY_SECRET is set",
+        ),
+        ({"PYSPARK_GATEWAY_PORT": "1234"}, "PYSPARK_GATEWAY_PORT is '1234', and PYSPARK_GATEWAY_SECRET is missing"),
+    ],
+)
+def test_an_environment_without_sense(variables: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_GATEWAY_SECRET", raising=False)
+    for name, text in variables.items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(RunError) as raised:
+        known_settings()
+    assert (raised.value.code, raised.value.hint) == ("RUN011", "")
+    assert raised.value.message == f"Spark does not start: {message}"
 
 
 @pytest.mark.spark
 def test_java_reads_back_every_setting(spark: SparkSession) -> None:
     jvm = spark.sparkContext._jvm
     assert jvm is not None
-    with _settings_file(SETTINGS, "pyspark-shell") as arguments:
+    with _settings_file(SETTINGS, ["pyspark-shell"]) as arguments:
         found = jvm.java.util.Properties()
         utf8 = jvm.java.nio.charset.StandardCharsets.UTF_8
         file = jvm.java.io.File(shlex.split(arguments)[1])
