@@ -27,7 +27,7 @@ from stateplan.common.release import installed_version
 
 
 class _Commands(TyperGroup):
-    """All commands. With ``--format json``, a wrong command line is told in JSON too."""
+    """All commands. With ``--format json``, a wrong command line is reported in JSON too."""
 
     def main(self, args: Sequence[str] | None = None, **more: Any) -> Any:  # type: ignore[override] # fewer arguments are named
         words = list(sys.argv[1:] if args is None else args)

@@ -85,7 +85,7 @@ class _Parameter:
         kind: its type, with what it is on the command line; None for a value of a common option.
         default: what it is without; ``Parameter.empty`` where it is required.
         factory: makes the default of a list.
-        record: name and class of the parameter that gathers it with others; None where it is one itself.
+        record: name and class of the parameter that gathers it with others; None if it is one itself.
     """
 
     name: str

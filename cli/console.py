@@ -65,7 +65,7 @@ class Console:
     """Text for pipes and files. A running job gives a line every ``every`` seconds.
 
     Args:
-        quiet: leave out notes and progress; results, warnings and errors stay.
+        quiet: omit notes and progress; results, warnings and errors stay.
         out: results; standard output of the moment by default.
         err: everything else; standard error of the moment by default.
         every: seconds between lines of progress.

@@ -31,7 +31,7 @@ class Format(StrEnum):
 
 
 class ReportFormat(StrEnum):
-    """Output formats of commands whose result may stand in a pull request."""
+    """Output formats of commands whose result may appear in a pull request."""
 
     TEXT = "text"
     JSON = "json"

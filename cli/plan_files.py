@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
 
 STREAM = "-"
-"""Instead of a file: standard input, or standard output."""
+"""The path that means standard input or standard output."""
 
 
 def read_plan(path: str) -> PlanDocument:

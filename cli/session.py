@@ -163,7 +163,7 @@ class Session:
         return try_plan(self._environment, document, [first, *variants])
 
     def advise_plan(self, plan: str, miss: float) -> Advised:
-        """Runs a plan over its input without TTLs, and gives the advice for its states.
+        """Runs a plan over its input without TTLs, and returns the advice for its states.
 
         Raises:
             StateplanError: as :func:`session.trial.observed_run`.

@@ -119,7 +119,7 @@ def _client(
 
     Args:
         defaults: options that hold where nothing else sets them, in a session of this process.
-        tell: gets notes about running jobs.
+        tell: receives notes about running jobs.
         terminal: of a person.
 
     Raises:

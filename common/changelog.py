@@ -42,7 +42,7 @@ MODES: dict[str, ChangelogMode] = {
 
 
 def joined(modes: Iterable[ChangelogMode | None]) -> ChangelogMode | None:
-    """Every kind of change in ``modes``; None where one of them is not known."""
+    """Every kind of change in ``modes``; None if one of them is not known."""
     out: ChangelogMode = frozenset()
     for mode in modes:
         if mode is None:

@@ -28,7 +28,7 @@ def is_full(text: str) -> bool:
 
 
 def existing_folder(path: AnyPath) -> Path | None:
-    """The folder of this machine that is nearest to a path; None where there is none."""
+    """The folder of this machine that is nearest to a path; None if there is none."""
     with contextlib.suppress(OSError):
         return next((p for p in (path, *path.parents) if p.is_dir()), None) if isinstance(path, Path) else None
     return None

@@ -1,4 +1,4 @@
-"""Why a server or a library did not do what it was asked for, from the exception that says so.
+"""Why a server or a library failed, found from the exception that says so.
 
 Libraries have classes of their own for it, and Java's reach Python as text. So a kind is a row of :data:`KINDS`: names
 of classes, and words of messages. Nothing is imported for it.
@@ -89,12 +89,12 @@ def reason_of(failure: BaseException) -> str:
 
 
 def kind_of(failure: BaseException) -> str | None:
-    """The kind of server that an exception, or what caused it, tells of; None where it tells of none."""
+    """The kind of server that an exception or its cause is about; None if it is about none."""
     return kind_in([" ".join((*(c.__name__ for c in type(link).__mro__), text_of(link))) for link in links(failure)])
 
 
 def kind_in(texts: Sequence[str]) -> str | None:
-    """The kind of server that a text, such as a line of a log, tells of; None where none does."""
+    """The kind of server that a text, such as a line of a log, is about; None if it is about none."""
     return next((kind for kind, pattern in KINDS if any(pattern.search(text) for text in texts)), None)
 
 

@@ -3,7 +3,7 @@ that readers see whole.
 
 A plain path and ``file:`` URLs go straight to the operating system; every other scheme goes to the filesystem that
 fsspec knows for it, with what fsspec reads from the environment and its configuration files. A path is a name, never a
-pattern: no character of it stands for others.
+pattern: none of its characters is a wildcard.
 
 Where :mod:`common.roots` are held, nothing here leads out of them.
 """
@@ -282,7 +282,7 @@ def connect(url: str) -> tuple[Any, str]:
     """The fsspec filesystem of a URL that is not local, and the path on it. It keeps no listings.
 
     Raises:
-        UrlError: there is none.
+        UrlError: it does not exist.
         GatewayError: GW012, the URL is not below a root.
     """
     require_root(url)
@@ -329,7 +329,7 @@ def first_line(error: BaseException) -> str:
 
 
 def modified(info: dict[str, Any]) -> int:
-    """Modification time in ms of what fsspec says of a file, under whichever name the filesystem gives it."""
+    """Modification time in ms of what fsspec says of a file, under whichever name the filesystem returns it."""
     for key in ("mtime", "LastModified", "last_modified", "updated", "created"):
         value = info.get(key)
         if isinstance(value, str):
@@ -368,7 +368,7 @@ def remove(filesystem: Any, path: str) -> None:
 
 
 def move(filesystem: Any, source: str, target: str) -> None:
-    """Gives a file of an fsspec filesystem another path. Raises OSError."""
+    """Moves a file of an fsspec filesystem to another path. Raises OSError."""
     if not is_pattern(source) or not _is_general(filesystem, "mv"):
         filesystem.mv(source, target)
         return

@@ -171,7 +171,7 @@ def inside(path: AnyPath, folder: AnyPath) -> str:
 
 
 def rename(path: AnyPath, name: str) -> None:
-    """Gives a file another name in its folder; a file that has the name is replaced. Raises OSError."""
+    """Renames a file within its folder; a file that has the name is replaced. Raises OSError."""
     if isinstance(path, Path):
         path.replace(path.with_name(name))
     else:

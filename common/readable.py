@@ -70,7 +70,7 @@ def ago(now: int, then: int | None) -> str:
 
 
 def instant_text(ms: int, pattern: str = "%Y-%m-%d %H:%M:%S") -> str | None:
-    """An instant (ms since 1970) in UTC; None where no calendar has it."""
+    """An instant (ms since 1970) in UTC; None if no calendar has it."""
     try:
         return datetime.fromtimestamp(ms / 1000, UTC).strftime(pattern)
     except (ValueError, OverflowError, OSError):
@@ -83,7 +83,7 @@ def in_columns(rows: Sequence[Sequence[str]], indent: str = "", left: int | None
     Args:
         rows: their cells.
         indent: in front of each line.
-        left: so many columns are flush left, the others right; all are left by default.
+        left: this number of columns are flush left, the others right; all are left by default.
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     out = []
@@ -116,7 +116,7 @@ def display_width(text: str) -> int:
 
 
 def fitted(text: str, width: int) -> str:
-    """``text`` flush right in so many columns of a terminal; what is too long ends in ``...``."""
+    """``text`` flush right in this number of columns of a terminal; what is too long ends in ``...``."""
     if display_width(text) > width:
         head = ""
         for c in text:
@@ -128,8 +128,8 @@ def fitted(text: str, width: int) -> str:
 
 
 def render(columns: Sequence[str], rows: Sequence[Sequence[object]], max_width: int = MAX_WIDTH) -> str:
-    """The table and the line that counts its rows; ``Empty set`` for no rows. A column that stands alone is not cut:
-    it may be a path that is needed as a whole."""
+    """The table and the line that counts its rows; ``Empty set`` for no rows. A column that is alone is not cut: it may
+    be a path that is needed as a whole."""
     if not rows:
         return "Empty set\n"
     cells = [[cell(v) for v in row] for row in rows]

@@ -23,7 +23,7 @@ HIDDEN = "******"
 """Stands for a secret. Source: Flink's ``GlobalConfiguration``."""
 
 SHORT = 3
-"""A secret of so few characters stands in too many texts by chance."""
+"""A secret of so few characters is in too many texts by chance."""
 
 Span: TypeAlias = tuple[int, int]
 """Characters of a text, from the first to the one behind the last."""
@@ -51,7 +51,7 @@ _REFERENCE = r"\$\{\w+:[^}]*\}"
 _REFERRED = "\0"
 _LITERAL = "[^\0]+"
 _LITERALS = frozenset({"", "true", "false"})
-"""Values that are no secret, whatever the option."""
+"""Values that are not secret, whatever the option."""
 
 _SQL = r"(?='([^'\n]{1,300})'(\s*=\s*|\s+)'([^']*(?:''[^']*)*))"
 """Also pairs that begin within another one: which quote opens a text is not known in a part of a statement."""
@@ -79,7 +79,7 @@ def is_secret(key: str) -> bool:
 
 def secret_parts(key: str, value: str) -> list[Span]:
     """What is secret in the value of an option: all of it, or passwords in a URL and the like. References such as
-    ``${env:NAME}`` are not, and neither is what stands beside them in a secret option."""
+    ``${env:NAME}`` are not, and neither is what is beside them in a secret option."""
     return _parts(key, _neutral(value))
 
 
@@ -101,7 +101,7 @@ def _parts(key: str, value: str) -> list[Span]:
 
 
 def _places(key: str, value: str) -> list[Span]:
-    """Where passwords stand in the value of an option that is no secret as a whole, be they written as references."""
+    """Where passwords are in the value of an option that is not a secret as a whole, be they written as references."""
     spans = [match.span(1) for match in re.finditer(_LOGIN, value)]
     if re.search(_HOSTS, key):
         spans += [match.span(1) for match in re.finditer(_AT_HOST, value)]
@@ -133,8 +133,8 @@ def redacted_options(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def redacted(text: str) -> str:
-    """A text, such as a statement, a plan or a message, without the values of secret options in it, and without what
-    stands before the host of a URL."""
+    """A text, such as a statement, a plan or a message, without the values of secret options in it, and without what is
+    before the host of a URL."""
     return _replaced(text, secret_spans(text), lambda secret: HIDDEN)
 
 
@@ -144,8 +144,8 @@ def masked(text: str) -> str:
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """A text without these secrets, the longest first: one may be a part of another. Short ones count where they stand
-    alone: stars within words would tell them."""
+    """A text without these secrets, the longest first: one may be a part of another. Short ones count where they are
+    alone: stars within words would reveal them."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         alone = rf"(?<!\w){re.escape(secret)}(?!\w)"
         text = text.replace(secret, HIDDEN) if len(secret) > SHORT else re.sub(alone, HIDDEN, text)
@@ -168,7 +168,7 @@ def _secrets_of(source: str) -> tuple[str, ...]:
 
 
 def secret_spans(text: str) -> list[Span]:
-    """Where secrets stand in a text, in order; they do not overlap."""
+    """Where secrets are in a text, in order; they do not overlap."""
     if _key().search(text) is None and not any(word in text for word in _OTHER_WORDS):
         return []
     return _merged(_spans(_neutral(text)))

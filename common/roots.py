@@ -1,9 +1,9 @@
-"""Folders and URLs out of which a job must not lead, and the opening of files below them.
+"""Roots: the folders and URLs that a job may access. Opens files below them.
 
-Whoever works for others holds their roots: :func:`holding` around what a thread does, :func:`hold` where a task begins.
-From then on, what :mod:`common.files` opens and lists in that thread is below a root, or an error. A local file is
-looked at once: its links are followed, and the path that this gives is opened without following any, so that a link
-that somebody makes in between leads nowhere.
+Code that works for a user sets the roots of that user for its thread: :func:`holding` around the work, or :func:`hold`
+at the beginning of a task. From then on, :mod:`common.files` raises an error in that thread for each path that is not
+below a root. The links in the path of a local file are resolved once. The resolved path is then opened without
+following links, so a link that is created in between has no effect.
 
 Code: GW012.
 """
@@ -25,10 +25,10 @@ _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class Roots:
-    """Where files may be. Picklable.
+    """The places where a job may read and write files. Picklable.
 
     Attributes:
-        folders: local paths without links and dots, and URLs, as :func:`common.files.real_path` gives them.
+        folders: local paths without links and dots, and URLs, as :func:`common.files.real_path` returns them.
     """
 
     folders: tuple[str, ...]
@@ -37,16 +37,16 @@ class Roots:
         """Raises GatewayError GW012 for a path that is not below a root.
 
         Args:
-            real: as :func:`common.files.real_path` gives it.
-            shown_path: what it is called.
-            place: where it is written.
+            real: the path, as :func:`common.files.real_path` returns it.
+            shown_path: the path as the message shows it.
+            place: where the path is written.
         """
         if not any(real == root or real.startswith(root.rstrip("/") + "/") for root in self.folders):
             raise outside(shown_path, place)
 
 
 def outside(shown_path: str, place: Place | None = None) -> GatewayError:
-    """GW012, for a path that is called ``shown_path``."""
+    """The error GW012 for a path. The message shows it as ``shown_path``."""
     return GatewayError("GW012", path=shown_path, place=place)
 
 
@@ -54,20 +54,20 @@ _thread = threading.local()
 
 
 def held() -> Roots | None:
-    """The roots of this thread; None where it may go anywhere."""
+    """The roots of this thread; None if it may access all files."""
     roots: Roots | None = getattr(_thread, "roots", None)
     return roots
 
 
 def hold(roots: Roots | None) -> None:
-    """From now on, this thread has these roots. For the beginning of a task, which goes on in a generator: the next
-    task begins with its own."""
+    """Sets the roots of this thread, until the next call. For tasks that continue in a generator: the next task sets
+    its own roots at its beginning."""
     _thread.roots = roots
 
 
 @contextlib.contextmanager
 def holding(roots: Roots | None) -> Iterator[None]:
-    """Within, this thread has these roots. Not for generators, which others may leave open."""
+    """A context in which this thread has these roots. Not for generators, because a caller may leave one open."""
     before = held()
     hold(roots)
     try:
@@ -77,7 +77,7 @@ def holding(roots: Roots | None) -> Iterator[None]:
 
 
 def open_unlinked(path: str, flags: int, mode: int = 0o666) -> int:
-    """Opens a local file, and gives its descriptor, where neither it nor a folder above it is a link.
+    """Opens a local file, and returns its descriptor, where neither it nor a folder above it is a link.
 
     Args:
         path: absolute, without dots.

@@ -1,9 +1,9 @@
 """Secrets in the options of tables and catalogs: references that stand for their values.
 
 A plan, a checkpoint and a log have the reference, for example ``${env:PGPASSWORD}``. Whoever opens a connection
-resolves it, and nobody keeps what it stands for longer than the connection. For a secret that somebody wrote as it is,
-the session makes up a reference, ``${session:...}``, and keeps the value in memory: :class:`Secrets`. Importing this
-module loads no engine.
+resolves it, and nobody keeps the value of a reference longer than the connection lasts. For a secret that somebody
+wrote as it is, the session makes up a reference, ``${session:...}``, and keeps the value in memory: :class:`Secrets`.
+Importing this module loads no engine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _REFERENCE = re.compile(r"\$\{(\w+):([^}]*)\}")
 
 
 def has_reference(text: str) -> bool:
-    """Whether a value has a reference in it."""
+    """Whether a value contains a reference."""
     return _REFERENCE.search(text) is not None
 
 
@@ -78,12 +78,12 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
 
 
 def unresolved(text: str, options: Mapping[str, str]) -> str:
-    """A text of a library or a server, with the references of options that are no secrets as they are written in place
+    """A text of a library or a server, with the references of options that are not secrets as they are written in place
     of what they stand for.
 
     Args:
         text: what is shown.
-        options: with references. Raises as :func:`resolved`.
+        options: with references. Raises the same errors as :func:`resolved`.
     """
     plain_options = {key: value for key, value in options.items() if not is_secret(key)}
     pairs = ((key, match[0]) for key, value in plain_options.items() for match in _REFERENCE.finditer(value))
@@ -119,7 +119,7 @@ class Secrets:
     """The secrets of a job that are written as they are in the options of its tables, in memory only.
 
     Attributes:
-        values: name of a reference ``${session:NAME}`` to what it stands for.
+        values: maps the name of a reference ``${session:NAME}`` to its value.
     """
 
     values: dict[str, str] = field(default_factory=dict, repr=False)

@@ -395,7 +395,7 @@ def parallelism(options: Mapping[str, str]) -> int:
 
 
 def default_text(row: Option) -> str | None:
-    """The default of an option as it would be written; None where there is none."""
+    """The default of an option as it would be written; None if there is none."""
     if row.default is None:
         return None
     if row.type is _DURATION:
@@ -412,8 +412,8 @@ class Configuration:
 
     Args:
         options: set at once.
-        keep_unknown: whether a key that is not known is kept, with a note, and is no error: clients of a gateway send
-            all that they are configured with.
+        keep_unknown: whether a key that is not known is kept, with a note, and is not an error: clients of a gateway
+            send all that they are configured with.
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None, keep_unknown: bool = False) -> None:

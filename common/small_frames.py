@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 _SMALL = 4096
-"""Up to so many rows a frame is taken column by column."""
+"""Up to this number of rows a frame is taken column by column."""
 _FEW = 8
 """So many small frames are put together without moving their rows."""
 

@@ -1,4 +1,5 @@
-"""Time zones by Java's names: that of the session (``table.local-time-zone``), and those that functions are told."""
+"""Time zones by Java's names: that of the session (``table.local-time-zone``), and those that are passed to
+functions."""
 
 from __future__ import annotations
 
@@ -168,7 +169,7 @@ def _machine_zone() -> str:
 
 @cache
 def _installed_zone() -> str:
-    """The zone of ``/etc/localtime`` when it was asked for first: Java, too, reads it once."""
+    """The zone of ``/etc/localtime`` when it was requested first: Java, too, reads it once."""
     target = os.path.realpath("/etc/localtime")
     _, has_zoneinfo, name = target.partition("/zoneinfo/")
     return name if has_zoneinfo and Path(target).exists() and name not in ("Etc/UTC", "UCT", "Etc/UCT") else "UTC"

@@ -54,7 +54,7 @@ class Alignment:
     Attributes:
         group: that the source belongs to.
         max_drift: how far a part may be ahead of the slowest one, ms.
-        source: tells the sources of the job apart.
+        source: distinguishes the sources of the job.
         folder: with the files of all sources; None before the job starts.
     """
 
@@ -81,8 +81,8 @@ class PartWatermarks:
         self._marks: dict[str, dict[str, int]] = {name: dict(content.get(name, {})) for name in sources}
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            there: list[AnyPath] = [*folder.glob("*.json")]
-            for path in there:
+            existing_files: list[AnyPath] = [*folder.glob("*.json")]
+            for path in existing_files:
                 if path.name != _MARKS and path.stem not in sources:
                     path.unlink(missing_ok=True)
         except OSError as cause:
@@ -116,7 +116,7 @@ class _Pace:
     trusted: int = _STEP
 
     def look(self, at: int, mark: int) -> None:
-        """Notes how far the part has come."""
+        """Notes how far the part has advanced."""
         if at > self.at and self.mark > _NONE:
             self.per_row, self.trusted = (mark - self.mark) / (at - self.at), 2 * (at - self.at)
         if at != self.at:
@@ -134,8 +134,8 @@ class Aligner:
 
     Args:
         alignment: of the source.
-        idle_timeout: a part that has had no rows to read for so long holds nobody back, ms; 0 is never.
-        is_bounded: whether the source ends. Then nobody waits for a part that has come to its end.
+        idle_timeout: a part that has had no rows to read for this long holds nobody back, ms; 0 is never.
+        is_bounded: whether the source ends. Then nobody waits for a part that has reached its end.
         clock: seconds.
     """
 
@@ -149,7 +149,7 @@ class Aligner:
         self._clock = clock
         self._quiet: dict[str, float] = {}
         self._pace: dict[str, _Pace] = {}
-        self._noted: Mapping[str, Any] | None = None
+        self._recorded_parts: Mapping[str, Any] | None = None
 
     def open(self, at: Mapping[str, int], behind: Mapping[str, int]) -> dict[str, int]:
         """The parts that a micro-batch may read, and how many rows of each at most.
@@ -166,8 +166,8 @@ class Aligner:
         marks = _content(self._folder / _MARKS)
         own = marks.get(self._alignment.source, {})
         part_marks = {("", part): own.get(part, _NONE) for part in at if self._counts(part, behind, now)}
-        # A bounded job ends when no source reads: nobody may wait for what a source has noted in an earlier run.
-        if not self._bounded or self._noted is not None:
+        # A bounded job ends when no source reads: nobody may wait for what a source has recorded in an earlier run.
+        if not self._bounded or self._recorded_parts is not None:
             part_marks |= self._of_others(marks)
         lowest = sorted(part_marks.items(), key=lambda one: one[1])[:2]
         out: dict[str, int] = {}
@@ -196,9 +196,9 @@ class Aligner:
         now = self._clock()
         parts = sorted(part for part in at if self._counts(part, left, now))
         content = {"group": self._alignment.group, "parts": parts}
-        if content != self._noted:
+        if content != self._recorded_parts:
             _write(self._folder / f"{self._alignment.source}.json", content)
-            self._noted = content
+            self._recorded_parts = content
 
     def _counts(self, part: str, behind: Mapping[str, int], now: float) -> bool:
         """Whether others have to wait for a part."""
@@ -220,7 +220,7 @@ class Aligner:
 
 
 def _content(path: AnyPath) -> dict[str, Any]:
-    """What a file of the folder has; nothing where there is none."""
+    """What a file of the folder has; nothing if there is none."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

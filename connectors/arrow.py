@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _BATCH = 1 << 16
 """Rows in a batch of the file: a worker that reads a few of them reads no more than this."""
 
-_written: set[str] = set()
+_own_files: set[str] = set()
 """The files of this process."""
 
 _FRAME = 250_000
@@ -63,7 +63,7 @@ class ArrowTable(Connector):
     def _rows(table: SourceTable) -> _Rows:
         """Raises RunError RUN154 for a file that is not of this process: a plan may name any."""
         path = table.options["path"]
-        if path not in _written:
+        if path not in _own_files:
             raise RunError("RUN154", name=table.name, path=path)
         types = tuple(table.fields[i][1] for i in table.projection)
         return _Rows(path, table.projection, types, int(table.options["rows"]))
@@ -95,9 +95,9 @@ class _Rows(RangeSource):
 
         for at in range(start, stop, _FRAME):
             height = min(_FRAME, stop - at)
-            yield self._taken(at, height).collect() if self.projection else counted(pl.DataFrame(height=height))
+            yield self._lazy_slice(at, height).collect() if self.projection else counted(pl.DataFrame(height=height))
 
-    def _taken(self, start: int, height: int) -> pl.LazyFrame:
+    def _lazy_slice(self, start: int, height: int) -> pl.LazyFrame:
         import polars as pl
 
         read = [
@@ -106,9 +106,9 @@ class _Rows(RangeSource):
         ]
         return pl.scan_ipc(self.path, glob=False).slice(start, height).select(read)
 
-    def whole(self) -> pl.DataFrame:
+    def all_rows(self) -> pl.DataFrame:
         """All rows."""
-        return self._taken(0, self.total).collect()
+        return self._lazy_slice(0, self.total).collect()
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class _LookedUp(Lookup):
         return self
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
-        return self.table.whole()
+        return self.table.all_rows()
 
 
 def is_in_memory(options: Mapping[str, str] | None) -> bool:
@@ -135,7 +135,7 @@ def is_in_memory(options: Mapping[str, str] | None) -> bool:
 
 
 def keep_column(folder: Path, frames: Iterable[pl.DataFrame], empty: pl.DataFrame) -> dict[str, str]:
-    """Writes rows to a file, and gives the options of their table.
+    """Writes rows to a file, and returns the options of their table.
 
     Args:
         folder: for the file, which is called after its content.
@@ -164,7 +164,7 @@ def keep_column(folder: Path, frames: Iterable[pl.DataFrame], empty: pl.DataFram
                 digest.update(block)
         path = folder / f"{digest.hexdigest()}.arrow"
         os.replace(name, path)
-        _written.add(str(path))
+        _own_files.add(str(path))
     except BaseException:
         os.unlink(name)
         raise

@@ -77,18 +77,18 @@ class ExternalCatalog(ABC):
 
     @abstractmethod
     def tables(self, database: str) -> list[str]:
-        """Names of the tables of a database; none when there is no such database."""
+        """Names of the tables of a database; none if there is no such database."""
 
     @abstractmethod
     def table(self, database: str, name: str) -> ExternalTable | None:
-        """A table; None when there is none of this name.
+        """A table; None if there is none of this name.
 
         Raises:
             CatalogError: CAT117, it has something that a table here cannot have, such as a type.
         """
 
     def create_table(self, database: str, name: str, table: ExternalTable) -> bool:
-        """Makes a table; False when there is one of this name."""
+        """Makes a table; False if there is one of this name."""
         raise self.refused("create tables")
 
     def options_of_new(self, database: str, name: str, table: ExternalTable) -> Mapping[str, str]:
@@ -112,15 +112,15 @@ class ExternalCatalog(ABC):
         raise self.refused("drop tables")
 
     def alter_table(self, database: str, name: str, options: Mapping[str, str]) -> None:
-        """Gives a table that is there these options."""
+        """Replaces the options of an existing table."""
         raise self.refused("change tables")
 
     def rename_table(self, database: str, name: str, new_name: str) -> bool:
-        """Gives a table that is there another name; False when that is taken."""
+        """Renames an existing table; False if the new name is in use."""
         raise self.refused("rename tables")
 
     def create_database(self, name: str) -> bool:
-        """Makes a database; False when there is one of this name."""
+        """Makes a database; False if there is one of this name."""
         raise self.refused("create databases")
 
     def drop_database(self, name: str) -> None:
@@ -158,7 +158,7 @@ class CatalogType(ABC):
         """
 
     def programs(self, options: Mapping[str, str]) -> Iterable[str]:
-        """Options that run a program, as :meth:`Connector.programs` of a table."""
+        """The options that run a program, as :meth:`Connector.programs` has them for a table."""
         return ()
 
     def places(self, options: Mapping[str, str]) -> Iterable[str]:
@@ -194,11 +194,11 @@ def catalog_values(
     table, places = {option.key: option for option in catalog_options}, places or {}
     values = {option.key: option.default for option in catalog_options if not option.key.endswith("*")}
     for key, text in options.items():
-        option, there = match(key, table), places.get(key, place)
+        option, option_place = match(key, table), places.get(key, place)
         if option is None:
             problem, keys = f"a catalog of type '{kind}' has no option '{key}'", one_of(["type", *table])
-            raise OptionError("OPT004", problem=problem, place=there, expected=keys, hint=nearest(key, table))
-        values[key] = accepted_value(option, text, key, there)
+            raise OptionError("OPT004", problem=problem, place=option_place, expected=keys, hint=nearest(key, table))
+        values[key] = accepted_value(option, text, key, option_place)
     for option in catalog_options:
         if option.required and option.key not in options:
             near = nearest(option.key, [key for key in options if key not in table])

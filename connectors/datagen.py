@@ -1,10 +1,10 @@
-"""The ``datagen`` connector: rows made up from the table's schema, for trying things out.
+"""The ``datagen`` connector: generates rows from the table's schema, for experiments and tests.
 
 Row ``i`` has the same values in every run with the same seed and the same start time. ``fields.<column>.kind`` is
-``random`` (the default) or ``sequence``; a sequence ends the table after its last value, ``number-of-rows`` after that
-many rows. Parts of columns are reached by ``fields.<row column>.<field>.*``, ``fields.<array column>.element.*``,
-``fields.<map column>.key.*`` and ``.value.*``. Random dates, times and timestamps are the start time, timestamps up to
-``max-past`` before it.
+``random`` (the default) or ``sequence``. The table ends after the last value of a sequence, or after ``number-of-rows``
+rows. ``fields.<row column>.<field>.*``, ``fields.<array column>.element.*``, ``fields.<map column>.key.*`` and
+``.value.*`` configure the parts of a column. Random dates and times are the start time. Random timestamps are at most
+``max-past`` before the start time.
 
 The options are the rows of :class:`Datagen`.
 """
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ROW_BYTES = 100
-"""What a row is taken to have, without making it."""
+"""The assumed size of a row, in bytes. No row is generated to measure it."""
 
 _NUMBER_OF_ROWS = Option("number-of-rows", OptionType.LONG, "Total number of rows. Default: unbounded.", minimum=0)
 
 
 def bounded(options: Mapping[str, str]) -> int | None:
-    """How many rows the table has, or None when it has no end."""
+    """The number of rows of the table; None if it is unbounded."""
     limits = []
     if "number-of-rows" in options:
         limits.append(int(parse_value(_NUMBER_OF_ROWS, options["number-of-rows"])))
@@ -45,7 +45,7 @@ def bounded(options: Mapping[str, str]) -> int | None:
 
 
 class DatagenGenerator:
-    """Rows of a table by their number. Picklable; equal arguments give equal rows.
+    """Rows of a table by their number. Picklable; equal arguments produce equal rows.
 
     Args:
         options: the table's options.
@@ -54,7 +54,7 @@ class DatagenGenerator:
         now: the start time in milliseconds since 1970; random times refer to it. The time of the call when absent.
 
     Attributes:
-        bounded: number of rows of the table, or None when it has no end.
+        bounded: number of rows of the table, or None if it has no end.
     """
 
     def __init__(

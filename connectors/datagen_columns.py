@@ -61,7 +61,7 @@ class ColumnPlan:
     """How the values of one column, or of a part of one, are made.
 
     Attributes:
-        declared: its type.
+        declared_type: its type.
         sequence: first and last value, or None for random values.
         low, high: range of random numbers.
         length: of texts and bytes, or number of elements.
@@ -71,7 +71,7 @@ class ColumnPlan:
         parts: of containers: element; key and value; fields.
     """
 
-    declared: LogicalType
+    declared_type: LogicalType
     sequence: tuple[int, int] | None = None
     low: Any = None
     high: Any = None
@@ -82,7 +82,7 @@ class ColumnPlan:
     parts: tuple[ColumnPlan, ...] = field(default=())
 
 
-def _allowed(data_type: LogicalType, kind: str) -> list[str]:
+def _allowed_kinds(data_type: LogicalType, kind: str) -> list[str]:
     """Option names that a column of a type takes."""
     root = data_type.root
     if kind == "sequence":
@@ -116,7 +116,7 @@ class _Planner:
     def __init__(self, options: Mapping[str, str], place: Place | None) -> None:
         self.options = {k: v for k, v in options.items() if k.startswith("fields.")}
         self.place = place
-        self.known: list[str] = []
+        self.known_keys: list[str] = []
 
     def number(self, text: str, key: str, data_type: LogicalType) -> Any:
         try:
@@ -134,8 +134,8 @@ class _Planner:
         if data_type.root not in _SUPPORTED:
             raise CatalogError("CAT102.generated", declared=data_type.summary(), place=self.place)
         kind = self.value(prefix, "kind")
-        names = _allowed(data_type, kind)
-        self.known += [prefix + name for name in names]
+        names = _allowed_kinds(data_type, kind)
+        self.known_keys += [prefix + name for name in names]
         if kind == "sequence":
             return ColumnPlan(data_type, sequence=self.sequence(data_type, prefix))
         low, high = self.range(data_type, prefix)
@@ -246,8 +246,12 @@ def column_plans(
     planner = _Planner(options, place)
     plans = tuple(planner.plan(data_type, f"fields.{name}.") for name, data_type in fields)
     for key in planner.options:
-        if key not in planner.known:
+        if key not in planner.known_keys:
             raise OptionError(
-                "OPT108.no_column", key=key, known=planner.known, place=place, hint=nearest(key, planner.known)
+                "OPT108.no_column",
+                key=key,
+                known=planner.known_keys,
+                place=place,
+                hint=nearest(key, planner.known_keys),
             )
     return plans

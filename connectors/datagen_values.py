@@ -52,13 +52,13 @@ def make_frame(plans: Sequence[ColumnPlan], seed: int, now: int, start: int, end
     """The rows ``start`` to ``end`` of a table."""
     rows = np.arange(start, end, dtype=np.uint64)
     if not plans or not len(rows):
-        return pl.DataFrame(schema={column(i): p.declared.polars() for i, p in enumerate(plans)}, height=len(rows))
+        return pl.DataFrame(schema={column(i): p.declared_type.polars() for i, p in enumerate(plans)}, height=len(rows))
     return pl.DataFrame([_series(plan, rows, _salt(seed, i), now).alias(column(i)) for i, plan in enumerate(plans)])
 
 
 def _series(plan: ColumnPlan, rows: _Words, salt: int, now: int) -> pl.Series:
     if plan.sequence is not None:
-        return _sequence(plan.declared, rows, plan.sequence[0])
+        return _sequence(plan.declared_type, rows, plan.sequence[0])
     series = _values(plan, rows, salt, now)
     if plan.null_rate > 0:
         null = pl.Series(_unit(_random(rows, _salt(salt, -2))) < plan.null_rate)
@@ -80,7 +80,7 @@ def _sequence(data_type: LogicalType, rows: _Words, first: int) -> pl.Series:
 
 
 def _values(plan: ColumnPlan, rows: _Words, salt: int, now: int) -> pl.Series:
-    data_type, words = plan.declared, _random(rows, salt)
+    data_type, words = plan.declared_type, _random(rows, salt)
     root = data_type.root
     if root == "BOOLEAN":
         return pl.Series((words & np.uint64(1)).astype(bool))
@@ -114,11 +114,11 @@ def _integers(plan: ColumnPlan, words: _Words) -> pl.Series:
     span = plan.high - plan.low + 1
     offsets = words if span >= 1 << 64 else words % np.uint64(span)
     values = (offsets + np.uint64(plan.low & (1 << 64) - 1)).astype(np.int64)
-    return pl.Series(values).cast(plan.declared.polars())
+    return pl.Series(values).cast(plan.declared_type.polars())
 
 
 def _decimals(plan: ColumnPlan, words: _Words) -> pl.Series:
-    data_type = plan.declared
+    data_type = plan.declared_type
     scale = data_type.scale or 0
     low = int(plan.low.scaleb(scale, _WIDE))
     span = int(plan.high.scaleb(scale, _WIDE)) - low + 1
@@ -128,7 +128,7 @@ def _decimals(plan: ColumnPlan, words: _Words) -> pl.Series:
 
 def _texts(plan: ColumnPlan, rows: _Words, salt: int) -> pl.Series:
     count, length = len(rows), plan.length
-    binary = plan.declared.root in ("BINARY", "VARBINARY")
+    binary = plan.declared_type.root in ("BINARY", "VARBINARY")
     per_word = 8 if binary else 16
     words = np.stack([_random(rows, _salt(salt, 16 + i)) for i in range(-(-length // per_word))], axis=1)
     data = words.view(np.uint8).reshape(count, -1)
@@ -153,11 +153,11 @@ def _collections(plan: ColumnPlan, rows: _Words, salt: int, now: int) -> pl.Seri
     )
     parts = [_series(part, inner, _salt(salt, i), now) for i, part in enumerate(plan.parts)]
     owner = pl.Series(np.repeat(np.arange(len(rows)), plan.length))
-    if plan.declared.root == "ARRAY":
+    if plan.declared_type.root == "ARRAY":
         items = pl.DataFrame({"row": owner, "item": parts[0]})
     else:
         entries = pl.DataFrame({"key": parts[0], "value": parts[1]})
         items = pl.DataFrame({"row": owner, "item": entries.to_struct(), "key": parts[0]}).unique(
             ["row", "key"], keep="first", maintain_order=True
         )
-    return items.group_by("row", maintain_order=True).agg("item")["item"].cast(plan.declared.polars())
+    return items.group_by("row", maintain_order=True).agg("item")["item"].cast(plan.declared_type.polars())

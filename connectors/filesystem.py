@@ -256,7 +256,7 @@ class Files(FileSource):
     def _frames(self, path: str) -> Iterator[pl.DataFrame]:
         frames = self.decoder.read(path)
         if self.limit is None:
-            yield from _joined(frames)
+            yield from _join_frames(frames)
             return
         left = self.limit
         for frame in frames:
@@ -269,25 +269,25 @@ class Files(FileSource):
 _FRAME_BYTES = 16 << 20
 
 
-def _joined(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+def _join_frames(frames: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
     """The frames of a file, put together up to :data:`_FRAME_BYTES`: what follows costs less for large ones."""
     import polars as pl
 
-    waiting: list[pl.DataFrame] = []
+    frames_to_join: list[pl.DataFrame] = []
     size = 0.0
     for frame in frames:
-        waiting.append(frame)
+        frames_to_join.append(frame)
         size += frame.estimated_size()
         if size >= _FRAME_BYTES:
-            yield pl.concat(waiting, rechunk=True)
-            waiting, size = [], 0.0
-    if waiting:
-        yield pl.concat(waiting, rechunk=True)
+            yield pl.concat(frames_to_join, rechunk=True)
+            frames_to_join, size = [], 0.0
+    if frames_to_join:
+        yield pl.concat(frames_to_join, rechunk=True)
 
 
 _FOR_EVER = 1 << 60
 _KEPT_TABLES = 64
-_loaded: dict[tuple[object, ...], tuple[int, object, pl.DataFrame]] = {}
+_lookup_tables: dict[tuple[object, ...], tuple[int, object, pl.DataFrame]] = {}
 """Per table that is looked up: when it was read (ms), what its files were then, its rows."""
 
 
@@ -313,16 +313,16 @@ class _LookedUp(Lookup):
         files = sorted(table_files(self.path), key=lambda file: file.path.split("/"))
         stamp = tuple((file.path, file.version, file.size) for file in files)
         key = (self.path, repr(self.decoder), self.reload)
-        cached = _loaded.get(key)
+        cached = _lookup_tables.get(key)
         if cached is not None and (cached[1] == stamp or now - cached[0] < self.reload):
             return cached[2]
         frames = [f for p in files for f in self.decoder.read(p.path)]
         if not frames:
             raise RunError("RUN025", name=self.name)
         rows = pl.concat(frames)
-        while len(_loaded) >= _KEPT_TABLES:
-            _loaded.pop(next(iter(_loaded)))
-        _loaded[key] = (now, stamp, rows)
+        while len(_lookup_tables) >= _KEPT_TABLES:
+            _lookup_tables.pop(next(iter(_lookup_tables)))
+        _lookup_tables[key] = (now, stamp, rows)
         return rows
 
 
@@ -352,9 +352,9 @@ class _Folder(Sink):
         staging = Staging.at(self.folder, self.uid)
 
         def check(last_mark: Mark | None) -> None:
-            def refuse(how: EpochOrder) -> RunError | None:
-                if how is not EpochOrder.LOST:
-                    return refusal(how, folder, last_mark, epoch, last_epoch)
+            def refuse(order: EpochOrder) -> RunError | None:
+                if order is not EpochOrder.LOST:
+                    return refusal(order, folder, last_mark, epoch, last_epoch)
                 self.ledger.tell(
                     f"{folder} has lost what this job wrote up to micro-batch {last_epoch}; "
                     f"the job continues with {epoch}"

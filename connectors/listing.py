@@ -229,7 +229,7 @@ def file_entries(path: str) -> list[FileEntry]:
     """
     entries = table_files(path)
     if not entries and not _exists(path):
-        raise _missing(path)
+        raise _missing_path(path)
     return sorted(entries, key=lambda e: natural_key(e.path))
 
 
@@ -242,7 +242,7 @@ def _exists(path: str) -> bool:
         raise _unlistable(path, error) from error
 
 
-def _missing(path: str) -> DataError:
+def _missing_path(path: str) -> DataError:
     fs, inner = filesystem_of(path)
     folder, name = posixpath.split(inner.rstrip("/"))
     try:
@@ -263,19 +263,19 @@ def require_path(path: str, name: str, is_bounded: bool = True) -> None:
 
     Raises:
         OptionError: OPT040.
-        DataError: DATA105, when that cannot be told.
+        DataError: DATA105, when that cannot be determined.
     """
     local = local_path(path)
     if local is not None:
-        there = os.path.exists(checked(local))
+        exists = os.path.exists(checked(local))
     elif scheme_of(path) in HADOOP:  # Spark lists it
-        there = True
+        exists = True
     elif is_bounded:
-        there = _exists(path)
+        exists = _exists(path)
     else:
-        there = True
+        exists = True
         table_files(path)
-    if not there:
+    if not exists:
         raise OptionError("OPT040", name=name, path=path, hint=_missing_part(path))
 
 
@@ -284,10 +284,10 @@ def _missing_part(path: str) -> str | None:
     local = local_path(path)
     if local is None:
         return None
-    missing = absolute(local)
-    while not os.path.exists(folder := os.path.dirname(missing)):
-        missing = folder
-    name = os.path.basename(missing)
+    first_missing = absolute(local)
+    while not os.path.exists(folder := os.path.dirname(first_missing)):
+        first_missing = folder
+    name = os.path.basename(first_missing)
     with contextlib.suppress(OSError):
         near = nearest(name, os.listdir(folder))
         if near is not None:
@@ -300,7 +300,7 @@ def _missing_part(path: str) -> str | None:
 _END = b',"end":true}'
 
 
-def listed(root: str, files: Sequence[FileEntry], end: bool = False) -> str:
+def file_list(root: str, files: Sequence[FileEntry], end: bool = False) -> str:
     """Files as text: their paths, without ``root`` where all are below it, sizes and modification times; and whether
     no further files follow."""
     if not all(file.path.startswith(root) for file in files):
@@ -310,12 +310,12 @@ def listed(root: str, files: Sequence[FileEntry], end: bool = False) -> str:
 
 
 def says_end(text: bytes) -> bool:
-    """Whether no further files follow those in what :func:`listed` gave."""
+    """Whether no further files follow those in what :func:`file_list` gave."""
     return text.rstrip().endswith(_END)
 
 
 def entries_in(text: bytes) -> list[FileEntry]:
-    """The files in what :func:`listed` gave."""
+    """The files in what :func:`file_list` gave."""
     data = json.loads(text)
     root = data["root"]
     return [FileEntry(root + below, size, modified_at) for below, size, modified_at in data["files"]]

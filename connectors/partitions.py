@@ -38,7 +38,7 @@ def _escape(text: str) -> str:
 
 
 def _part(segment: str, key: str, default_name: str) -> str | None:
-    """The value in a folder's name. Raises ValueError when it is no folder of this column."""
+    """The value in a folder's name. Raises ValueError when it is not a folder of this column."""
     name, equals, value = segment.partition("=")
     if not equals or unquote(name) != key:
         raise ValueError(segment)
@@ -106,11 +106,11 @@ class PartitionedDecoder:
     """Adds the partition columns to what a decoder reads of the files, and passes over files of other partitions.
 
     Attributes:
-        decoder: gives the columns of the files and metadata.
+        decoder: returns the columns of the files and metadata.
         root: folder of the table.
         keys: partition columns in order, with their types.
         default_name: of the folder of NULL.
-        output: per output column the key it is, or the position in what the decoder gives.
+        output: per output column the key it is, or the position in what the decoder returns.
         changes: whether the format has kinds of changes.
         only: the partitions to read; None for all.
     """
@@ -127,7 +127,7 @@ class PartitionedDecoder:
         """See :class:`connectors.formats.base.Decoder`.
 
         Raises:
-            DataError: DATA106, for a file outside of the partitions' folders or in one whose name is no value of the
+            DataError: DATA106, for a file outside of the partitions' folders or in one whose name is not a value of the
                 column's type.
         """
         import polars as pl
@@ -139,13 +139,15 @@ class PartitionedDecoder:
         constants = {k: pl.lit(_value(k, partition[k], types[k], path), types[k].polars()) for k in types}
         names = columns(len(self.output))
         for frame in self.decoder.read(path):
-            made = [
+            columns_to_read = [
                 (constants[source] if isinstance(source, str) else pl.col(f"c{source}")).alias(name)
                 for name, source in zip(names, self.output, strict=True)
             ]
             if KIND in frame.columns and (self.changes or not names):
-                made.append(pl.col(KIND))
-            yield frame.with_columns(made).select(*names, *([KIND] if len(made) > len(names) else []))
+                columns_to_read.append(pl.col(KIND))
+            yield frame.with_columns(columns_to_read).select(
+                *names, *([KIND] if len(columns_to_read) > len(names) else [])
+            )
 
 
 @dataclass(frozen=True)
@@ -178,9 +180,9 @@ class Partitioner:
         names = [f"@{k}" for k in columns(len(self.keys))]
         texts = (Renderer("UTC").expr(_cast(ref, STRING)) for ref in refs)
         values = frame.select(text.alias(name) for text, name in zip(texts, names, strict=True))
-        kept = [f"c{positions[name]}" for name, _ in self.in_files]
+        columns_in_files = [f"c{positions[name]}" for name, _ in self.in_files]
         rows = frame.select(
-            *(pl.col(c).alias(n) for c, n in zip(kept, columns(len(kept)), strict=True)),
+            *(pl.col(c).alias(n) for c, n in zip(columns_in_files, columns(len(columns_in_files)), strict=True)),
             *([KIND] if KIND in frame.columns else []),
         )
         for group, part in rows.hstack(values.get_columns()).group_by(names, maintain_order=True):
@@ -195,7 +197,7 @@ def _value(name: str, text: str | None, data_type: LogicalType, path: str) -> An
 
     try:
         return evaluate(_cast(Literal(STRING.not_null(), text), data_type))
-    except StateplanError:  # whatever a cast runs into: the text is no value of the type
+    except StateplanError:  # whatever a cast runs into: the text is not a value of the type
         place = Place(file=path)
         raise DataError("DATA106.folder", text=text, name=name, declared=data_type.summary(), place=place) from None
 

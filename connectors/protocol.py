@@ -76,13 +76,13 @@ class Table:
         return self.connector.value(self.options, key)
 
     def secret(self, key: str) -> Any:
-        """The same with what references stand for. Raises as :func:`common.secrets.resolved` too."""
+        """The same with what references stand for. Raises the same errors as :func:`common.secrets.resolved` too."""
         text = self.value(key)
         return resolved(text, key) if isinstance(text, str) else text
 
     def group(self, prefix: str) -> dict[str, str]:
-        """The options whose keys begin with ``prefix``, without it and with what references stand for: those that a
-        row ``prefix*`` of the connector's options stands for. Raises as :func:`common.secrets.resolved`."""
+        """The options whose keys begin with ``prefix``, without it and with what references stand for: those that a row
+        ``prefix*`` of the connector's options stands for. Raises the same errors as :func:`common.secrets.resolved`."""
         texts = {key: text for key, text in self.options.items() if key.startswith(prefix)}
         return {key.removeprefix(prefix): resolved(text, key) for key, text in texts.items()}
 
@@ -97,8 +97,8 @@ class SourceTable(Table):
         metadata_types: their types in the plan.
         partitions: to read; None for all.
         limit: how many rows are enough; None for all.
-        filters: conditions over ``fields``. Rows for which one of them is not TRUE may be left out; those that are
-            given are filtered again.
+        filters: conditions over ``fields``. Rows for which one of them is not TRUE may be omitted; those that are given
+            are filtered again.
         started: when the job began, ms since 1970.
     """
 
@@ -112,7 +112,7 @@ class SourceTable(Table):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether fields of rows can be left out of what is read: :meth:`Format.leaves_out` of all its formats."""
+        """Whether fields of rows can be omitted of what is read: :meth:`Format.leaves_out` of all its formats."""
         keyed_formats = [(self.format, self.connector.format_key(self.options)), (self.key_format, "key.format")]
         formats = [(fmt, format_options(self.options, key)) for fmt, key in keyed_formats if fmt is not None]
         return bool(formats) and all(fmt.leaves_out(options) for fmt, options in formats)
@@ -196,7 +196,7 @@ class OffsetSource(Source[S]):
         split_type: the record of a split.
         folder: where they may keep files that a micro-batch must read again, for a system that does not keep them: a
             folder of the checkpoint, with ``pathlib``'s names, that need not exist yet. Set before the job starts.
-        idle_timeout: a part without rows for so long does not hold back the watermark of the source, ms; 0 is never.
+        idle_timeout: a part without rows for this long does not hold back the watermark of the source, ms; 0 is never.
             Set before the job starts.
         alignment: what to ask, with :class:`connectors.alignment.Aligner`, which parts may be read; None for
             a source that waits for nobody. Set before the job starts.
@@ -232,7 +232,7 @@ class OffsetSource(Source[S]):
         return self
 
     def committed(self, end: Offset) -> None:
-        """Everything before ``end`` has been processed and will not be asked for again. At least once, maybe late."""
+        """Everything before ``end`` has been processed and will not be requested again. At least once, maybe late."""
 
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[S]]:
         read, rows = self.split_type.from_json, batch.to_pylist()
@@ -339,8 +339,8 @@ class Lookup(ABC):
 
         Args:
             now: the time of the micro-batch, ms.
-            keys: distinct values that are asked for, under the names of the table's columns (``c0, ...``); rows with
-                other values need not be there. None where any row may be asked for, or without ``by_key``.
+            keys: distinct values that are requested, under the names of the table's columns (``c0, ...``); rows with
+                other values need not be there. None if any row may be asked for, or without ``by_key``.
         """
 
     def retrying(self, again: Again) -> Lookup:
@@ -411,7 +411,7 @@ class Sink(LedgerOwner):
         Args:
             frame: the rows.
             epoch: of the micro-batch.
-            part: tells the parts of a micro-batch apart; the same again replaces the part.
+            part: distinguishes the parts of a micro-batch; the same again replaces the part.
 
         Returns:
             What :meth:`commit` needs of the part; empty for nothing.
@@ -422,7 +422,7 @@ class Sink(LedgerOwner):
         """On the driver, after all workers: makes the micro-batch visible, at once or not at all.
 
         Args:
-            parts: what :meth:`write` gave, in order, without the empty ones. Each is read when it is asked for, so one
+            parts: what :meth:`write` gave, in order, without the empty ones. Each is read when it is requested, so one
                 at a time need be in memory.
             epoch: of the micro-batch.
         """
@@ -453,7 +453,7 @@ class Connector:
         formatted: whether its tables have a format.
         format_keys: the options that name it, of which a table has one. Options of a format named by ``value.format``
             begin with ``value.`` too; see :func:`connectors.formats.base.format_options`.
-        key_format: the option that names a second format, for keys of messages; None where there is none.
+        key_format: the option that names a second format, for keys of messages; None if there is none.
         own_changes: whether the row kinds of tables with a format are those of the connector and not of the format.
         can_look_up: whether its tables can be looked up: :meth:`lookup`.
         abilities: names of the push-downs its sources take, as the plan writes them.
@@ -514,15 +514,16 @@ class Connector:
         return options
 
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
-        """The row kinds that a table gives; asked without a format, or with :attr:`own_changes`."""
+        """The row kinds that a table emits; asked without a format, or with :attr:`own_changes`."""
         return INSERT_ONLY
 
     def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
-        """The row kinds that a table takes of a query that gives ``changelog_mode``; asked as :meth:`source_mode`."""
+        """The row kinds that a table takes of a query with the mode ``changelog_mode``; asked as
+        :meth:`source_mode`."""
         return changelog_mode
 
     def gives_key_deletes(self, options: Mapping[str, str]) -> bool:
-        """Whether only the key is right in deleted rows that a table gives; asked as :meth:`source_mode`."""
+        """Whether only the key is right in deleted rows that a table emits; asked as :meth:`source_mode`."""
         return False
 
     def takes_key_deletes(self, options: Mapping[str, str]) -> bool:
@@ -572,8 +573,8 @@ class Connector:
         return options
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """What says what a position in a table means. A job whose table differs in one of these options does not go on
-        from a checkpoint; one whose table differs in others does."""
+        """What says what a position in a table means. A job whose table differs in one of these options does not
+        continue from a checkpoint; one whose table differs in others does."""
         return options
 
     def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:
@@ -585,7 +586,7 @@ class Connector:
         return filters, filters
 
     def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
-        """The partitions that a table has now, for ``PartitionPushDown``; None when they cannot be listed."""
+        """The partitions that a table has now, for ``PartitionPushDown``; None if they cannot be listed."""
         return None
 
     def source(self, table: SourceTable) -> Source[Any]:

@@ -56,7 +56,7 @@ CONNECTORS: dict[str, Connector] = {
         delta.Delta(),
     )
 }
-"""Connector name to connector: stateplan's own, and those of other packages that have been asked for."""
+"""Connector name to connector: stateplan's own, and those of other packages that have been requested."""
 
 FORMATS: dict[str, Format] = {
     fmt.name: fmt
@@ -97,7 +97,7 @@ class _Plugins(Generic[T]):
         group: of their entry points.
         base: what each is.
         table: of those that are known.
-        internal: those that :meth:`names` leaves out.
+        internal: those that :meth:`names` omits.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class _Plugins(Generic[T]):
                 )
 
     def find(self, name: str, place: Place | None = None) -> T | None:
-        """The one of a name; None when nobody has it.
+        """The one of a name; None if nobody has it.
 
         Raises:
             OptionError: OPT109, it cannot be loaded; OPT110, several packages have it.
@@ -188,7 +188,7 @@ def catalog_types() -> list[CatalogType]:
 
 
 def find_catalog_type(name: str, place: Place | None = None) -> CatalogType | None:
-    """The type of catalog of a name; None when no connector has it.
+    """The type of catalog of a name; None if no connector has it.
 
     Raises:
         OptionError: OPT109 or OPT110, it is one of another package that cannot be used.
@@ -282,7 +282,8 @@ def find_format(options: Mapping[str, str], role: Role | str, place: Place | Non
 
 
 def find_key_format(options: Mapping[str, str], role: Role | str, place: Place | None = None) -> Format | None:
-    """The format of the keys of a table's messages; None when it has none. Raises as :func:`find_format`."""
+    """The format of the keys of a table's messages; None if it has none. Raises the same errors as
+    :func:`find_format`."""
     connector = find_connector(options, place)
     if connector.key_format is None or connector.key_format not in options:
         return None
@@ -305,8 +306,8 @@ def _format_in(key: str, connector: Connector, options: Mapping[str, str], role:
             place=place,
             hint=hint,
         )
-    what = f"unknown format '{name}'" if fmt is None else f"the connector '{connector.name}' has no format '{name}'"
-    raise OptionError("OPT103", problem=what, names=names, place=place, hint=nearest(name, names))
+    problem = f"unknown format '{name}'" if fmt is None else f"the connector '{connector.name}' has no format '{name}'"
+    raise OptionError("OPT103", problem=problem, names=names, place=place, hint=nearest(name, names))
 
 
 def validate_table(
@@ -374,12 +375,12 @@ def _check_used_as(connector: Connector, table_role: Role, place: Place | None) 
 def _formats_of(
     connector: Connector, options: Mapping[str, str], table_role: Role, place: Place | None, places: Mapping[str, Place]
 ) -> dict[str, Format | None]:
-    """The formats of a table, by the option that names each. Raises as :func:`find_format`."""
+    """The formats of a table, by the option that names each. Raises the same errors as :func:`find_format`."""
     format_key = connector.format_key(options)
     formats = {format_key: find_format(options, table_role, places.get(format_key, place))}
     if connector.key_format is not None:
-        there = places.get(connector.key_format, place)
-        formats[connector.key_format] = find_key_format(options, table_role, there)
+        option_place = places.get(connector.key_format, place)
+        formats[connector.key_format] = find_key_format(options, table_role, option_place)
     return formats
 
 
@@ -405,16 +406,16 @@ class _Options:
         places: Mapping[str, Place],
     ) -> None:
         self.connector = connector
-        self.wanted = table_role
+        self.table_role = table_role
         self.options = options
         self.formats = formats
         self.place = place
         self.places = places
         self.format = formats[connector.format_key(options)]
-        self.known: dict[str, Option] = {o.key: o for o in connector.options}
+        self.known_options: dict[str, Option] = {o.key: o for o in connector.options}
         for key, fmt in formats.items():
             if fmt is not None:
-                self.known |= {f"{key.removesuffix('format')}{fmt.name}.{o.key}": o for o in fmt.options}
+                self.known_options |= {f"{key.removesuffix('format')}{fmt.name}.{o.key}": o for o in fmt.options}
 
     def check_each(self) -> list[str]:
         """Checks every option by itself; notes for the user. Raises OptionError OPT104, OPT105, OPT107, OPT124."""
@@ -422,32 +423,34 @@ class _Options:
         for key, text in self.options.items():
             if key == "connector" or self.formats.get(key) is not None:
                 continue
-            option, there = match(key, self.known), self.places.get(key, self.place)
+            option, option_place = match(key, self.known_options), self.places.get(key, self.place)
             if option is None:
-                raise self._unknown(key, there)
+                raise self._unknown_option(key, option_place)
             for kind, name in references(text) if key == PATH.key else ():
-                raise OptionError("OPT124", key=key, kind=kind, name=name, place=there)
+                raise OptionError("OPT124", key=key, kind=kind, name=name, place=option_place)
             if option.type is not OptionType.STRING and has_reference(text) and not option.refused:
                 continue  # whoever runs the job knows the value
-            accepted_value(option, text, key, there)
+            accepted_value(option, text, key, option_place)
             if option.no_effect:
                 notes.append(f"the option '{key}' has no effect: {option.no_effect}")
         return notes
 
-    def _unknown(self, key: str, there: Place | None) -> OptionError:
+    def _unknown_option(self, key: str, option_place: Place | None) -> OptionError:
         """An option that nobody knows, with those that are of use."""
-        fmt, known_options = self.format, self.known
+        fmt, known_options = self.format, self.known_options
         owner = f"connector '{self.connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
         near = nearest(key, [*known_options, *(("format",) if fmt else ())])
         useful = {
-            k for k, o in known_options.items() if o.role in (self.wanted, Role.BOTH) and not (o.no_effect or o.refused)
+            k
+            for k, o in known_options.items()
+            if o.role in (self.table_role, Role.BOTH) and not (o.no_effect or o.refused)
         }
         expectation = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
-        return OptionError("OPT104", key=key, owner=owner, place=there, expected=expectation, hint=near)
+        return OptionError("OPT104", key=key, owner=owner, place=option_place, expected=expectation, hint=near)
 
     def check_together(self) -> None:
         """Raises OptionError OPT106 for options that exclude each other, OPT101 for one that is missing."""
-        options, known_options = self.options, self.known
+        options, known_options = self.options, self.known_options
         for one, other in _exclusive(self.formats):
             if all(k in options and parse_value(known_options[k], options[k], k) is not False for k in (one, other)):
                 raise OptionError("OPT106.both", one=one, other=other, place=self.place)
@@ -507,19 +510,19 @@ def _speaks(options: Mapping[str, str], role: Role) -> tuple[Connector, Format |
 
 
 def source_changelog_mode(options: Mapping[str, str]) -> ChangelogMode:
-    """The row kinds a table gives when it is read."""
+    """The row kinds a table emits when it is read."""
     connector, fmt, own = _speaks(options, Role.SOURCE)
     return connector.source_mode(options) if fmt is None else fmt.source_mode(own)
 
 
 def sink_changelog_mode(options: Mapping[str, str], changelog_mode: ChangelogMode = RETRACT) -> ChangelogMode:
-    """The row kinds a table takes when it is written to, of a query that gives ``changelog_mode``."""
+    """The row kinds a table takes when it is written to, of a query with the mode ``changelog_mode``."""
     connector, fmt, own = _speaks(options, Role.SINK)
     return connector.sink_mode(options, changelog_mode) if fmt is None else fmt.sink_mode(own, changelog_mode)
 
 
 def source_gives_key_deletes(options: Mapping[str, str]) -> bool:
-    """Whether only the key is right in the deleted rows that a table gives."""
+    """Whether only the key is right in the deleted rows that a table emits."""
     connector, fmt, own = _speaks(options, Role.SOURCE)
     return connector.gives_key_deletes(options) if fmt is None else fmt.key_deletes(own)
 
@@ -540,7 +543,7 @@ def metadata_columns(options: Mapping[str, str]) -> dict[str, LogicalType]:
 
 
 def partitions_of(options: Mapping[str, str], partition_keys: Sequence[str]) -> list[dict[str, str | None]] | None:
-    """The partitions that a table has now; None when its connector does not take their choice, or when they cannot be
+    """The partitions that a table has now; None if its connector does not take their choice, or when they cannot be
     listed."""
     connector = find_connector(options)
     if "PartitionPushDown" not in connector.abilities or not partition_keys:

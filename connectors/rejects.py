@@ -1,4 +1,4 @@
-"""Input that a format skips: what it was, where it stood and what is wrong with it."""
+"""Input that a format skips: what it was, where it was and what is wrong with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Reject:
     Attributes:
         error: what is wrong with it.
         data: its bytes.
-        file: that it stands in; None for a message.
+        file: that it is in; None for a message.
         line: of the file, from 1; of a message, its position among those that were read together, plus one.
         topic, partition, offset: of a message.
     """
@@ -35,28 +35,28 @@ class Reject:
         return replace(self, file=None, line=None, topic=topic, partition=partition, offset=offset)
 
 
-_taken: ContextVar[list[Reject] | None] = ContextVar("rejects", default=None)
+_reject_list: ContextVar[list[Reject] | None] = ContextVar("rejects", default=None)
 
 
 @contextmanager
 def collecting() -> Iterator[list[Reject]]:
     """Collects what formats skip in this context."""
     rejects: list[Reject] = []
-    token = _taken.set(rejects)
+    token = _reject_list.set(rejects)
     try:
         yield rejects
     finally:
-        _taken.reset(token)
+        _reject_list.reset(token)
 
 
 def is_collecting() -> bool:
     """Whether anybody asks what formats skip."""
-    return _taken.get() is not None
+    return _reject_list.get() is not None
 
 
 def reject(error: DataError, data: bytes) -> None:
     """Notes input that is skipped because of an error, whose place says where it is."""
-    rejects = _taken.get()
+    rejects = _reject_list.get()
     if rejects is not None:
         place = error.place or Place()
         rejects.append(Reject(error.message, data, place.file, place.line))
@@ -64,7 +64,7 @@ def reject(error: DataError, data: bytes) -> None:
 
 def pass_on(rejects: Iterable[Reject]) -> None:
     """Notes what was collected elsewhere."""
-    collection = _taken.get()
+    collection = _reject_list.get()
     if collection is not None:
         collection.extend(rejects)
 

@@ -60,9 +60,9 @@ class ReplayTable(InstantSource):
 
     Attributes:
         path: of the files.
-        options: the table's options in order of their keys, to tell tables apart.
+        options: the table's options in order of their keys, to distinguish tables.
         columns: name and type of the columns that are read.
-        decoder: gives their rows with the instants.
+        decoder: returns their rows with the instants.
         changes: whether the format has kinds of changes.
     """
 
@@ -132,7 +132,7 @@ class ReplayTable(InstantSource):
 
 @dataclass(frozen=True)
 class _LookedUp(Lookup):
-    """The rows whose time has come."""
+    """The rows that are due."""
 
     table: ReplayTable
 

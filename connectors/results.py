@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 BUFFERED_ROWS = 100_000
-"""A job waits with its next micro-batch while so many rows of its query have not been read."""
+"""A job waits with its next micro-batch while this number of rows of its query have not been read."""
 BUFFERED_BYTES = 32 << 20
-"""So does it while they have so many bytes in memory."""
+"""So does it while they have this number of bytes in memory."""
 
 
 class ResultChannel:
@@ -45,8 +45,8 @@ class ResultChannel:
         self._buffered = buffer_rows
         self._frames: deque[pl.DataFrame] = deque()
         self._rows = self._bytes = 0
-        self._changed = threading.Condition()
-        self._ended = False
+        self._condition = threading.Condition()
+        self._has_ended = False
         self._error: StateplanError | None = None
         self._unbounded = self._discarded = False
         self._listeners: list[Callable[[], None]] = []
@@ -55,17 +55,17 @@ class ResultChannel:
     def listen(self, call: Callable[[], None]) -> Callable[[], None]:
         """Has ``call`` called whenever there are rows or an end, from any thread; it must neither wait nor raise.
         Returns what ends that."""
-        with self._changed:
+        with self._condition:
             self._listeners.append(call)
         return lambda: self._forget(call)
 
     def _forget(self, call: Callable[[], None]) -> None:
-        with self._changed:
+        with self._condition:
             if call in self._listeners:
                 self._listeners.remove(call)
 
     def _tell(self) -> None:
-        self._changed.notify_all()
+        self._condition.notify_all()
         for call in self._listeners:
             call()
 
@@ -80,8 +80,8 @@ class ResultChannel:
 
     def put(self, frame: pl.DataFrame) -> None:
         """Hands rows over; waits while the reader has enough of them."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._has_room or self._unbounded)
+        with self._condition:
+            self._condition.wait_for(lambda: self._has_room or self._unbounded)
             if not self._discarded and frame.height:
                 self._frames.append(frame)
                 self._rows += frame.height
@@ -90,19 +90,19 @@ class ResultChannel:
 
     def end(self, error: StateplanError | None = None) -> None:
         """No more rows come, because of ``error`` if there is one."""
-        with self._changed:
-            self._ended, self._error = True, error
+        with self._condition:
+            self._has_ended, self._error = True, error
             self._tell()
 
     def release(self) -> None:
         """The job is about to be stopped: it must not wait for the reader any more."""
-        with self._changed:
+        with self._condition:
             self._unbounded = True
-            self._changed.notify_all()
+            self._condition.notify_all()
 
     def discard(self) -> None:
         """Nobody reads any more."""
-        with self._changed:
+        with self._condition:
             self._discarded = self._unbounded = True
             self._frames.clear()
             self._rows = self._bytes = 0
@@ -114,29 +114,29 @@ class ResultChannel:
         Raises:
             StateplanError: what the job failed of, without a row.
         """
-        with self._changed:
-            there = self._changed.wait_for(lambda: self._frames or self._ended or self._discarded, timeout)
+        with self._condition:
+            is_ready = self._condition.wait_for(lambda: self._frames or self._has_ended or self._discarded, timeout)
             if self._error is not None and not self._frames and not self._discarded:
                 raise self._error
-            return bool(there)
+            return bool(is_ready)
 
     @property
     def has_rows(self) -> bool:
         """Whether there are rows to take."""
-        with self._changed:
+        with self._condition:
             return bool(self._frames)
 
     @property
     def is_ready(self) -> bool:
         """Whether there are rows to take, or there will be none."""
-        with self._changed:
-            return bool(self._frames) or self._ended or self._discarded
+        with self._condition:
+            return bool(self._frames) or self._has_ended or self._discarded
 
     @property
     def ended(self) -> bool:
         """Whether everything has been taken, and no more rows come."""
-        with self._changed:
-            return self._discarded or (self._ended and not self._frames and self._error is None)
+        with self._condition:
+            return self._discarded or (self._has_ended and not self._frames and self._error is None)
 
     def take(
         self, timeout: float | None = None, limit: int | None = None, size: int | None = None
@@ -145,22 +145,22 @@ class ResultChannel:
 
         Args:
             timeout: seconds to wait for them; None for as long as it takes.
-            limit: at most so many; the others are next.
-            size: rows of about so many bytes in memory, but at least one.
+            limit: at most this number of; the others are next.
+            size: rows of about this number of bytes in memory, but at least one.
 
         Returns:
-            None when there were none in time, or when there are no more: see :attr:`ended`.
+            None if there were none in time, or when there are no more: see :attr:`ended`.
 
         Raises:
             StateplanError: what the job failed of, once all its rows have been taken.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
-            while not (self._frames or self._ended or self._discarded):
+        with self._condition:
+            while not (self._frames or self._has_ended or self._discarded):
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return None
-                self._changed.wait(left)
+                self._condition.wait(left)
             if not self._frames:
                 if self._error is not None and not self._discarded:
                     raise self._error
@@ -176,7 +176,7 @@ class ResultChannel:
                 frame = frame[:limit]
             self._rows -= frame.height
             self._bytes -= bytes_
-            self._changed.notify_all()
+            self._condition.notify_all()
             return frame
 
 

@@ -65,19 +65,19 @@ class Again:
         Args:
             now: the time of the micro-batch, ms.
             keys: distinct, named as the columns of the rows that they are values of. One with NULL has no rows.
-            read: gives the rows of some keys as they are now, and maybe more.
+            read: returns the rows of some keys as they are now, and maybe more.
         """
         import polars as pl
 
         matches = read(keys)
-        missing = keys.filter(pl.all_horizontal(pl.all().is_not_null())) if keys.columns else keys
+        missing_keys = keys.filter(pl.all_horizontal(pl.all().is_not_null())) if keys.columns else keys
         for _ in range(self.attempts):
-            missing = self._without_rows(missing, matches, now)
-            if not missing.height:
+            missing_keys = self._without_rows(missing_keys, matches, now)
+            if not missing_keys.height:
                 break
             pause(self.delay)
-            more = read(missing).join(missing, on=missing.columns, how="semi")
-            matches = pl.concat([matches.join(missing, on=missing.columns, how="anti"), more])
+            more = read(missing_keys).join(missing_keys, on=missing_keys.columns, how="semi")
+            matches = pl.concat([matches.join(missing_keys, on=missing_keys.columns, how="anti"), more])
         return matches
 
     def _without_rows(self, keys: pl.DataFrame, rows: pl.DataFrame, now: int) -> pl.DataFrame:

@@ -1,8 +1,8 @@
 """The last micro-batch that a system has of a sink, and whether the job may continue from there.
 
 A system that takes a micro-batch whole notes it, together with the rows: its number, and a digest of what it reads. The
-number alone does not tell a micro-batch. A job that starts from an older copy of its checkpoint counts the same numbers
-again, and cuts its input otherwise.
+number alone does not identify a micro-batch. A job that starts from an older copy of its checkpoint counts the same
+numbers again, and cuts its input otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Mark:
 
     Attributes:
         epoch: its number.
-        input: digest of what it reads, the same when it runs again; empty where nobody has noted it.
+        input: digest of what it reads, the same when it runs again; empty if nobody has recorded it.
     """
 
     epoch: int
@@ -104,17 +104,17 @@ class Ledger:
     """The driver's record of a sink: the current micro-batch, and the last one that the system has recorded.
 
     Attributes:
-        input: digest of what the micro-batch in hand reads; empty where that is not known.
+        input: digest of what the micro-batch in hand reads; empty if that is not known.
         noted: the last micro-batch that the system says that it has; None before the first, and of a sink that does
             not ask. The checkpoint keeps it, and it is set before the next job on it starts.
-        asked: whether the system has been asked since the start.
+        has_asked: whether the system has been asked since the start.
     """
 
     def __init__(self) -> None:
         self.input = ""
         self.noted: SinkEpoch | None = None
-        self.asked = False
-        self._said: list[str] = []
+        self.has_asked = False
+        self._sentences: list[str] = []
 
     def expected(self, place: str) -> int | None:
         """The last micro-batch that the table at a place must have; None for none."""
@@ -130,11 +130,11 @@ class Ledger:
 
     def tell(self, sentence: str) -> None:
         """Keeps a sentence for the user."""
-        self._said.append(sentence)
+        self._sentences.append(sentence)
 
     def told(self) -> list[str]:
         """The sentences for the user since the last call."""
-        sentences, self._said = self._said, []
+        sentences, self._sentences = self._sentences, []
         return sentences
 
     def is_done(
@@ -151,26 +151,26 @@ class Ledger:
             epoch: of the micro-batch.
             last_mark: the last one that the system has; None for none.
             place: of its table.
-            refuse: the error for a standing other than NEW and DONE; None for one that is no error here, which counts
-                as NEW.
-            others: asks the system, when a checkpoint without micro-batches begins to write, whether the same
-                statement has written with another one. Gives what is told to the user, as :func:`written_before`.
+            refuse: the error for a standing other than NEW and DONE; None for one that is not an error here, which
+                counts as NEW.
+            others: asks the system, when a checkpoint without micro-batches begins to write, whether the same statement
+                has written with another one. Returns the note for the user, as :func:`written_before` does.
 
         Raises:
             StateplanError: what ``refuse`` gives.
         """
-        how = compare_epochs(last_mark, self.hand(epoch), self.expected(place))
-        error = None if how in (EpochOrder.NEW, EpochOrder.DONE) else refuse(how)
+        order = compare_epochs(last_mark, self.hand(epoch), self.expected(place))
+        error = None if order in (EpochOrder.NEW, EpochOrder.DONE) else refuse(order)
         if error is not None:
             raise error
-        if epoch == 0 and last_mark is None and self.input and not self.asked:
+        if epoch == 0 and last_mark is None and self.input and not self.has_asked:
             sentence = others()
             if sentence is not None:
                 self.tell(sentence)
-        self.asked = True
+        self.has_asked = True
         if last_mark is not None:
             self.note(place, last_mark.epoch)
-        return how is EpochOrder.DONE
+        return order is EpochOrder.DONE
 
 
 class LedgerOwner:
@@ -207,19 +207,19 @@ def is_of_other_checkpoint(other_uid: str, uid: str) -> bool:
     return other_uid != uid and statement_of(other_uid) == statement_of(uid) != ""
 
 
-def written_before(what: str, has_key: bool) -> str:
-    """What is told where a statement has written with another checkpoint, such as one that was removed.
+def written_before(subject: str, has_key: bool) -> str:
+    """The note for the user if a statement has written with another checkpoint, such as one that was removed.
 
     Args:
-        what: it has written to, such as "the folder /data/out".
+        subject: it has written to, such as "the folder /data/out".
         has_key: whether a row replaces the one with its key.
     """
-    then = (
+    remedy = (
         "A row replaces the one with its key, and rows whose keys do not come again stay"
         if has_key
         else "Rows of the same input are there twice from now on, unless the earlier ones were removed"
     )
-    return f"this statement has written to {what} with another checkpoint before. {then}"
+    return f"this statement has written to {subject} with another checkpoint before. {remedy}"
 
 
 _REFUSALS = {

@@ -39,7 +39,7 @@ class Split:
 
     @property
     def origin(self) -> str | None:
-        """Path of the file whose rows these are, for errors; None where they are of no file."""
+        """Path of the file whose rows these are, for errors; None if they are of no file."""
         return None
 
     @property
@@ -83,7 +83,7 @@ class FileSplit(Split):
 
     Attributes:
         path: of the file, a plain path or URL.
-        size: in bytes; None where it was not listed.
+        size: in bytes; None if it was not listed.
         data: its content, where only Spark reaches it.
         modified: when, with ``data``.
     """

@@ -75,19 +75,19 @@ class Staging(ABC):
     def announce(self, token: str) -> None:
         """Leaves a mark in the hidden folder."""
         with self._writing():
-            self._write(f"{self._hidden}/{_MARK}{token}", b"1")
+            self._write(f"{self._hidden_folder}/{_MARK}{token}", b"1")
 
     def sees(self, token: str) -> bool:
         """Whether the mark is there."""
         with self._writing():
-            return self._exists(f"{self._hidden}/{_MARK}{token}")
+            return self._exists(f"{self._hidden_folder}/{_MARK}{token}")
 
     def stage(self, batch_id: int, part: int | str, extension: str, files: Mapping[str, bytes]) -> list[str]:
         """Writes files of a micro-batch where readers do not see them. The same part again replaces them.
 
         Args:
             batch_id: of the micro-batch.
-            part: tells the files of the micro-batch apart that have the same folder.
+            part: distinguishes the files of the micro-batch that have the same folder.
             extension: of the files, without the dot.
             files: folder of a partition within the table's, or nothing, to the whole file there.
 
@@ -115,15 +115,15 @@ class Staging(ABC):
         if not names:
             return
         with self._writing():
-            again = self._exists(self._marker(batch_id))
-            if not again:
+            is_repeated = self._exists(self._marker(batch_id))
+            if not is_repeated:
                 staged_names = self._staged(batch_id, names)
                 for name in names:
                     if name not in staged_names:
-                        folder = f"{shown(self.path).rstrip('/')}/{posixpath.basename(self._hidden)}/{batch_id}"
+                        folder = f"{shown(self.path).rstrip('/')}/{posixpath.basename(self._hidden_folder)}/{batch_id}"
                         raise RunError("RUN152", path=shown(self.path), folder=folder, file=name)
                 self._decide(batch_id, json.dumps({"input": read, "files": list(names)}).encode())
-            self._complete(batch_id, again)
+            self._complete(batch_id, is_repeated)
 
     def others(self) -> bool:
         """Whether the same statement has written to the folder with another checkpoint."""
@@ -146,7 +146,7 @@ class Staging(ABC):
             if check is not None:
                 check(self._last(entries, batch_id))
             if f"{batch_id}{_MARKER}" in entries:
-                self._complete(batch_id, again=True)
+                self._complete(batch_id, is_repeated=True)
                 return True
             self._remove(
                 e for e in entries if e.startswith(_MARK) or (not e.endswith(_MARKER) and _number(e) >= batch_id)
@@ -161,9 +161,9 @@ class Staging(ABC):
             return None
         return Mark(last, self._decided(batch_id)[0] if last == batch_id else "")
 
-    def _complete(self, batch_id: int, again: bool) -> None:
-        self._finish(batch_id, again)
-        # Nobody asks for earlier batches any more.
+    def _complete(self, batch_id: int, is_repeated: bool) -> None:
+        self._finish(batch_id, is_repeated)
+        # Earlier batches are not requested any more.
         self._remove(e for e in self._entries() if e != f"{batch_id}{_MARKER}" and _number(e) <= batch_id)
 
     @contextlib.contextmanager
@@ -176,14 +176,14 @@ class Staging(ABC):
             raise RunError("RUN151", path=path, strerror=error.strerror or error, place=Place(file=path)) from error
 
     @property
-    def _hidden(self) -> str:
+    def _hidden_folder(self) -> str:
         return f"{self._folder}/{_STAGED}{self.uid}"
 
     def _batch(self, batch_id: int) -> str:
-        return f"{self._hidden}/{batch_id}"
+        return f"{self._hidden_folder}/{batch_id}"
 
     def _marker(self, batch_id: int) -> str:
-        return f"{self._hidden}/{batch_id}{_MARKER}"
+        return f"{self._hidden_folder}/{batch_id}{_MARKER}"
 
     def _exists(self, path: str) -> bool:
         return bool(self._fs.exists(path))
@@ -229,8 +229,9 @@ class Staging(ABC):
         """Writes the marker of a batch, at once."""
 
     @abstractmethod
-    def _finish(self, batch_id: int, again: bool) -> None:
-        """Brings what is still staged of a batch that counts to its place; ``again``, what has been begun before."""
+    def _finish(self, batch_id: int, is_repeated: bool) -> None:
+        """Brings what is still staged of a batch that counts to its place; ``is_repeated``, what has been begun
+        before."""
 
     @abstractmethod
     def _begin(self, batch_id: int) -> None:
@@ -253,9 +254,9 @@ class _MoveStaging(Staging):
         self._fs.pipe_file(target, data)
 
     def _entries(self) -> list[str]:
-        if not self._exists(self._hidden):
+        if not self._exists(self._hidden_folder):
             return []
-        return [posixpath.basename(path.rstrip("/")) for path in self._fs.ls(self._hidden, detail=False)]
+        return [posixpath.basename(path.rstrip("/")) for path in self._fs.ls(self._hidden_folder, detail=False)]
 
     def _committers(self) -> Iterator[str]:
         paths = self._fs.ls(self._folder, detail=False) if self._exists(self._folder) else ()
@@ -264,7 +265,7 @@ class _MoveStaging(Staging):
 
     def _remove(self, entries: Iterable[str]) -> None:
         for entry in entries:
-            remove(self._fs, f"{self._hidden}/{entry}")
+            remove(self._fs, f"{self._hidden_folder}/{entry}")
 
     def _staged(self, batch_id: int, names: Sequence[str]) -> set[str]:
         return {name for name in names if self._exists(f"{self._batch(batch_id)}/{name}")}
@@ -277,7 +278,7 @@ class _MoveStaging(Staging):
     def _move(self, source: str, target: str) -> None:
         move(self._fs, source, target)
 
-    def _finish(self, batch_id: int, again: bool) -> None:
+    def _finish(self, batch_id: int, is_repeated: bool) -> None:
         # All files were there before the marker was: what is not has been moved.
         for name in self._decided(batch_id)[1]:
             staged_file = f"{self._batch(batch_id)}/{name}"
@@ -307,10 +308,10 @@ class _Local(_MoveStaging):
             os.fsync(out.fileno())
 
     def _entries(self) -> list[str]:
-        return os.listdir(checked(self._hidden)) if os.path.exists(self._hidden) else []
+        return os.listdir(checked(self._hidden_folder)) if os.path.exists(self._hidden_folder) else []
 
     def _remove(self, entries: Iterable[str]) -> None:
-        hidden_folder = checked(self._hidden)
+        hidden_folder = checked(self._hidden_folder)
         for entry in entries:
             path = f"{hidden_folder}/{entry}"
             if os.path.isdir(path) and not os.path.islink(path):
@@ -341,14 +342,14 @@ class _CopyStaging(Staging):
         self._fs.pipe(dict(files))
 
     def _entries(self) -> list[str]:
-        return [path[len(self._hidden) + 1 :] for path in find_files(self._fs, self._hidden)]
+        return [path[len(self._hidden_folder) + 1 :] for path in find_files(self._fs, self._hidden_folder)]
 
     def _committers(self) -> Iterator[str]:
         markers = find_files(self._fs, f"{self._folder}/{COMMITTED}")
         yield from (posixpath.basename(path).removesuffix(".json") for path in markers)
 
     def _remove(self, entries: Iterable[str]) -> None:
-        paths = [f"{self._hidden}/{entry}" for entry in entries]
+        paths = [f"{self._hidden_folder}/{entry}" for entry in entries]
         if any(map(is_pattern, paths)):
             for path in paths:
                 self._fs.rm_file(path)
@@ -362,9 +363,9 @@ class _CopyStaging(Staging):
     def _decide(self, batch_id: int, content: bytes) -> None:
         self._write(self._marker(batch_id), content)
 
-    def _finish(self, batch_id: int, again: bool) -> None:
+    def _finish(self, batch_id: int, is_repeated: bool) -> None:
         names = self._decided(batch_id)[1]
-        if again:  # what is staged no more is in its place
+        if is_repeated:  # what is staged no more is in its place
             staged_names = self._staged(batch_id, names)
             names = [name for name in names if name in staged_names]
         self._fs.copy([f"{self._batch(batch_id)}/{n}" for n in names], [f"{self._folder}/{n}" for n in names])
@@ -375,7 +376,7 @@ class _CopyStaging(Staging):
             self._note(batch_id - 1)
 
     def _committed(self) -> int | None:
-        """The last batch of which readers know that all files are in place; None when they know nothing yet."""
+        """The last batch of which readers know that all files are in place; None if they know nothing yet."""
         try:
             return epoch_of(self._fs.cat_file(self._note_path))
         except FileNotFoundError:

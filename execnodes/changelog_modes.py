@@ -1,8 +1,8 @@
-"""Which kinds of changes flow in a plan, told from the plan alone.
+"""Which kinds of changes flow in a plan, derived from the plan alone.
 
 A plan records what an operator emits only in part: flags such as ``generateUpdateBefore``, the changelog mode a sink
 gets. The rest is inferred as Flink's ``FlinkChangelogModeInferenceProgram`` did when the plan was made: whether updates
-come with their old rows is asked for from the sinks down, the kinds of changes follow from the sources up.
+come with their old rows is requested from the sinks down, the kinds of changes follow from the sources up.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SINK = "stream-exec-sink"
 
 
 def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode | None]:
-    """The kinds of changes each operator emits (each sink: that it gets), by id; None where that cannot be told.
+    """The kinds of changes each operator emits (each sink: that it gets), by id; None if that cannot be determined.
 
     A source whose connector is not known is taken to emit what those that read it can only take.
     """
@@ -30,8 +30,8 @@ def changelog_modes(graph: ExecGraph) -> dict[int, ChangelogMode | None]:
 
 
 def _as_read(graph: ExecGraph, modes: dict[int, ChangelogMode | None]) -> dict[int, ChangelogMode | None]:
-    """``modes`` with those that cannot be told from the inputs, where a reader says what it gets: a sink, which records
-    it, or an operator that passes on what it gets."""
+    """``modes`` with those that cannot be determined from the inputs, where a reader says what it gets: a sink, which
+    records it, or an operator that passes on what it gets."""
     completed_modes = dict(modes)
     for node in reversed(graph.nodes):
         readers = graph.consumers(node) if completed_modes[node.id] is None else ()

@@ -19,13 +19,14 @@ ALLOW_LATENESS = "table.exec.emit.allow-lateness"
 class Emission:
     """When windows are emitted.
 
-    Flink writes it into the description of the node alone: whoever runs a plan sets the options again.
+    Flink writes it only into the description of the node. To run the plan, set the options again.
 
     Attributes:
-        early: ms between results of a window before its end, by the clock; 0 is with every change, None is none.
-        late: likewise, behind its end.
-        lateness: ms of event time that a window is kept behind its end, where it is emitted late.
-        event_time: whether the windows go by event time; those of processing time have nothing late.
+        early: ms between the results of a window before its end, by the clock; 0: with every change; None: no such
+            results.
+        late: the same after its end.
+        lateness: ms of event time for which a window is kept after its end, if late results are emitted.
+        event_time: whether the windows use event time. Windows of processing time have no late rows.
     """
 
     early: int | None = None
@@ -35,7 +36,7 @@ class Emission:
 
     @classmethod
     def of(cls, options: Mapping[str, str], event_time: bool) -> Emission | None:
-        """What the options ask for; None for results at the ends of windows alone.
+        """The emission that the options set; None for results at the ends of windows alone.
 
         Raises:
             OptionError: OPT005, the delay of early or late results is not given; OPT105, for an option that has no
@@ -57,7 +58,7 @@ class Emission:
 
     @property
     def never_late(self) -> bool:
-        """Whether late results are asked for, and no window is kept for them."""
+        """Whether late results are requested, and no window is kept for them."""
         return self.event_time and self.late is not None and not self.lateness
 
     @property

@@ -13,9 +13,8 @@ options and comments, and flags that only say which changes are sent on (such as
 ``generateUpdateBefore``). So the fingerprint survives recompilation, renumbering, reordering and any
 edit of a TTL.
 
-The *uid* is the fingerprint, made distinct where a plan computes the same thing twice: such twins are
-told apart by what reads them, and by their order in the plan where that is the same too; the second gets
-the suffix ``-2``."""
+The *uid* is the fingerprint, made distinct where a plan computes the same thing twice: such twins are distinguished by
+what reads them, and by their order in the plan where that is the same too; the second gets the suffix ``-2``."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class ExecGraph:
         """The node with this id.
 
         Raises:
-            PlanError: PLAN037, when there is none.
+            PlanError: PLAN037, it does not exist.
         """
         node = self._by_id.get(node_id)
         if node is None:
@@ -106,7 +106,7 @@ class ExecGraph:
         """Refuses a plan in which rows take very many ways, as in unions of one input twice, one behind the other.
 
         Args:
-            ends: whether a way ends at an operator; through others it goes on.
+            ends: whether a way ends at an operator; through others it continues.
             what: what there would be one of for each way.
 
         Raises:

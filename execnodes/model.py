@@ -52,8 +52,8 @@ def to_json(value: Any) -> Any:
 class PlanModel(BaseModel):
     """One JSON object of a plan. Attributes are snake case, keys camel case; unknown keys are refused.
 
-    ``to_json`` writes the keys in the order of declaration. A field with a default is left out while it has
-    that value, unless it is called ``type`` or annotated with :data:`ALWAYS`.
+    ``to_json`` writes the keys in the order of declaration. A field with a default is omitted while it has that value,
+    unless it is called ``type`` or annotated with :data:`ALWAYS`.
     """
 
     model_config = ConfigDict(
@@ -137,7 +137,7 @@ def value_text(value: Any) -> str:
 
 
 def custom_error(error: StateplanError, pointer: str = "") -> PydanticCustomError:
-    """``error`` as one that pydantic collects with its place; ``pointer`` goes on from that place."""
+    """``error`` as one that pydantic collects with its place; ``pointer`` continues from that place."""
     return PydanticCustomError(
         "stateplan",
         "{message}",
@@ -196,7 +196,7 @@ def _failing_operand(value: Any) -> str:
 
 
 NULL_IS_EMPTY = BeforeValidator(lambda value: () if value is None else value)
-"""Marks a list that Flink reads as empty when it is null."""
+"""Marks a list that Flink reads as empty if it is null."""
 
 
 def _read_option(value: Any) -> Any:

@@ -42,7 +42,7 @@ def with_options(
 
     Args:
         graph: the plan.
-        change: gives the options for a table of which the plan holds them. What it raises gets the place of the node.
+        change: returns the options for a table of which the plan holds them. What it raises gets the place of the node.
     """
     changed_nodes = []
     for node in graph.nodes:

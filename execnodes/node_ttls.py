@@ -11,7 +11,7 @@ from stateplan.execnodes.specs import StateMetadata
 
 
 def ttl_home(node: ExecNode) -> Literal["state", "configuration"] | None:
-    """The key under which the TTLs of a node are written; None where a plan cannot say them."""
+    """The key under which the TTLs of a node are written; None if a plan cannot say them."""
     if not node.state_names:
         return None
     if "state" not in type(node).model_fields:
@@ -22,7 +22,7 @@ def ttl_home(node: ExecNode) -> Literal["state", "configuration"] | None:
 
 
 def ttl_configs(node: ExecNode, session: Mapping[str, str] | None = None) -> tuple[TtlConfig, ...]:
-    """What :meth:`ExecNode.ttls` gives, with how the age of each state is counted. Raises as it does."""
+    """What :meth:`ExecNode.ttls` returns, with how the age of each state is counted. Raises as it does."""
     ttls = node.ttls(session)
     if not node.states:
         return tuple(map(TtlConfig, ttls))
@@ -30,7 +30,7 @@ def ttl_configs(node: ExecNode, session: Mapping[str, str] | None = None) -> tup
 
 
 def compiled_ttls(node: ExecNode) -> tuple[CompiledTtl, ...]:
-    """What the compiler wrote as the TTL of each state, by index; empty where the plan does not say."""
+    """What the compiler wrote as the TTL of each state, by index; empty if the plan does not say."""
     entries = (node.stateplan or {}).get("compiledTtl")
     return tuple(CompiledTtl(parse_ttl(e["ttl"]), e["from"]) for e in entries or ())
 

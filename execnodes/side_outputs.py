@@ -24,7 +24,7 @@ KEY = "sideOutput"
 """The key of ``stateplan`` of a sink that says which rows it gets."""
 
 LATE = "late-rows"
-"""Its value for rows that came after the watermark."""
+"""Its value for rows that arrived after the watermark."""
 
 LATE_OF = "late-rows of "
 """How its value begins for late rows of the operators whose :data:`TABLES` name what follows."""

@@ -1,8 +1,8 @@
 """The parts of exec nodes: state metadata, distributions, aggregate calls, joins, tables and abilities.
 
-Source: the classes of the same names in Flink's ``org.apache.flink.table.planner.plan.nodes.exec`` and
-its ``spec`` package. Keys are written as Flink 2.3 writes them: what is empty there is left out here.
-Older plans, which wrote empty lists, read the same."""
+Source: the classes of the same names in Flink's ``org.apache.flink.table.planner.plan.nodes.exec`` and its ``spec``
+package. Keys are written as Flink 2.3 writes them: what is empty there is omitted here. Older plans, which wrote empty
+lists, read the same."""
 
 from __future__ import annotations
 
@@ -470,7 +470,7 @@ class Bucketing(PlanModel):
 
 
 class TargetColumnWriting(PlanModel):
-    """The sink is told which columns the INSERT names."""
+    """The sink learns which columns the INSERT names."""
 
     type: Literal["TargetColumnWriting"] = "TargetColumnWriting"
     target_columns: tuple[tuple[Index, ...], ...]

@@ -114,7 +114,7 @@ class CumulativeWindow(_Window):
 
 
 class SessionWindow(PlanModel):
-    """Windows that end when no row has come for ``gap`` ms."""
+    """Windows that end when no row has arrived for ``gap`` ms."""
 
     type: Literal["SessionWindow"] = "SessionWindow"
     gap: Duration
@@ -201,7 +201,7 @@ class _GroupWindow(PlanModel):
 
 
 class TumblingGroupWindow(_GroupWindow):
-    """``TUMBLE(time, size)``; of the Table API, also of so many rows."""
+    """``TUMBLE(time, size)``; of the Table API, also of this number of rows."""
 
     kind: Annotated[Literal["TUMBLING"], ALWAYS] = "TUMBLING"
     alias: WindowReference
@@ -216,7 +216,7 @@ class TumblingGroupWindow(_GroupWindow):
 
 
 class SlidingGroupWindow(_GroupWindow):
-    """``HOP(time, slide, size)``; of the Table API, also of so many rows."""
+    """``HOP(time, slide, size)``; of the Table API, also of this number of rows."""
 
     kind: Annotated[Literal["SLIDING"], ALWAYS] = "SLIDING"
     alias: WindowReference
@@ -280,7 +280,7 @@ def group_windowing(
 
 
 class WindowProperty(PlanModel):
-    """What is told of a window: its first instant, the instant behind its last, or its last as a time attribute."""
+    """The properties of a window: its first instant, the instant after its last, or its last as a time attribute."""
 
     kind: Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"]
     reference: WindowReference

@@ -72,7 +72,7 @@ class AggregateFunction:
 
         Args:
             types: operand types; none for COUNT(*).
-            grouped: whether there is a GROUP BY key: without one an empty input gives one row, of NULLs.
+            grouped: whether there is a GROUP BY key: without one an empty input returns one row, of NULLs.
             filtered: whether the call has a FILTER, which may leave it no row.
 
         Raises:

@@ -40,7 +40,7 @@ def limits_of(options: Mapping[str, str]) -> AsyncLimits:
     return AsyncLimits(
         concurrent=max(1, _number(values, "max-concurrent-operations")),
         timeout=parse_ttl(values["timeout"]),
-        again=_number(values, "max-attempts") if values["retry-strategy"].upper() == "FIXED_DELAY" else 0,
+        retries=_number(values, "max-attempts") if values["retry-strategy"].upper() == "FIXED_DELAY" else 0,
         delay=parse_ttl(values["retry-delay"]),
     )
 

@@ -36,9 +36,9 @@ def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_c
     if not castable(source, target):
         raise SqlError("SQL204", source=source, target=target, place=place, hint=_HINTS.get((source.root, target.root)))
     if isinstance(rex, Literal) and (not try_cast or rex.value is None):
-        folded = fold_cast(rex, target)
-        if folded is not None:
-            return folded
+        constant = fold_cast(rex, target)
+        if constant is not None:
+            return constant
     if not try_cast and source.root == "BOOLEAN" and (target.root in _INTEGER_BITS or target.root == "DECIMAL"):
         return _boolean_to_exact(rex, target)
     if not try_cast and target.root == "BOOLEAN" and (source.root in _INTEGER_BITS or source.root == "DECIMAL"):
@@ -65,12 +65,12 @@ def _boolean_to_exact(rex: Rex, target: LogicalType) -> Rex:
     inner = _case((rex, one, zero), target.not_null())
     if not rex.type.nullable:
         return inner
-    known = Call(BOOLEAN.not_null(), (rex,), "$IS NOT NULL$1", "POSTFIX")
-    return _case((known, inner, null_literal(target)), target.as_nullable())
+    is_not_null = Call(BOOLEAN.not_null(), (rex,), "$IS NOT NULL$1", "POSTFIX")
+    return _case((is_not_null, inner, null_literal(target)), target.as_nullable())
 
 
 def fold_cast(literal: Literal, target: LogicalType) -> Literal | None:
-    """The constant that CAST(literal AS target) is, or None where it is left to be computed."""
+    """The constant that CAST(literal AS target) is, or None if it is left to be computed."""
     if literal.symbol is not None or literal.sarg is not None:
         return None
     if literal.value is None:
@@ -80,17 +80,17 @@ def fold_cast(literal: Literal, target: LogicalType) -> Literal | None:
 
 
 def _number(literal: Literal, *, exact: bool = True) -> Decimal | None:
-    known = literal.type.root in _INTEGER_BITS or literal.type.root in ("DECIMAL", *(() if exact else ("DOUBLE",)))
-    return Decimal(str(literal.value)) if known else None
+    is_number = literal.type.root in _INTEGER_BITS or literal.type.root in ("DECIMAL", *(() if exact else ("DOUBLE",)))
+    return Decimal(str(literal.value)) if is_number else None
 
 
 def _to_integer(literal: Literal, target: LogicalType) -> Literal | None:
     value = _number(literal)
     if value is None:
         return None
-    whole = int(value.to_integral_value(ROUND_DOWN))
+    whole_number = int(value.to_integral_value(ROUND_DOWN))
     limit = 1 << (_INTEGER_BITS[target.root] - 1)
-    return Literal(target, whole) if -limit <= whole < limit else None
+    return Literal(target, whole_number) if -limit <= whole_number < limit else None
 
 
 def _to_decimal(literal: Literal, target: LogicalType) -> Literal | None:

@@ -15,7 +15,7 @@ def _cast_all(operands: Sequence[Rex], target: LogicalType) -> list[Rex]:
 
 
 def to_least_restrictive(operands: Sequence[Rex]) -> list[Rex]:
-    """All operands cast to their least restrictive type; unchanged where there is none."""
+    """All operands cast to their least restrictive type; unchanged if there is none."""
     target = least_restrictive([o.type for o in operands])
     return list(operands) if target is None or target.root == "NULL" else _cast_all(operands, target)
 
@@ -27,7 +27,7 @@ def _comparable_text(types: Sequence[LogicalType]) -> bool:
 
 
 def equal_operands(operands: Sequence[Rex]) -> list[Rex] | None:
-    """For ``=`` and ``<>``: both sides of the least restrictive type. None where they cannot be compared."""
+    """For ``=`` and ``<>``: both sides of the least restrictive type. None if they cannot be compared."""
     types = [o.type for o in operands]
     target = least_restrictive(types)
     if target is not None:
@@ -36,8 +36,8 @@ def equal_operands(operands: Sequence[Rex]) -> list[Rex] | None:
 
 
 def ordered_operands(operands: Sequence[Rex]) -> list[Rex] | None:
-    """For ``<`` and the like: no cast within one family; text takes the type it is compared with. None where they
-    cannot be compared."""
+    """For ``<`` and the like: no cast within one family; text takes the type it is compared with. None if they cannot
+    be compared."""
     types = [o.type for o in operands]
     families = {family(t) for t in types if t.root != "NULL"}
     if "VARIANT" in families:

@@ -11,7 +11,7 @@ from stateplan.functions.coercion import to_least_restrictive
 from stateplan.functions.comparison import check_ordered
 from stateplan.functions.literals import null_literal
 from stateplan.functions.rex import Literal, Rex
-from stateplan.functions.table import ScalarFunction, TypeRule, any_nullable, argument, fixed, register
+from stateplan.functions.table import ScalarFunction, TypeRule, always, any_nullable, argument, register
 from stateplan.functions.typerules import common_type, family, is_implicit, least_restrictive, same_type
 
 
@@ -49,7 +49,7 @@ def row_item(row: LogicalType, index: Rex) -> RowField:
     """The field of a ROW that a constant in brackets means: its name, or its number from 1.
 
     Raises:
-        SqlError: SQL203, for one that is no such constant, or means no field.
+        SqlError: SQL203, for one that is not such a constant, or means no field.
     """
     fields = {f.name: f for f in row.fields}
     key = index.value if isinstance(index, Literal) else None
@@ -124,7 +124,7 @@ def _appended(operands: Sequence[Rex]) -> LogicalType:
     )
 
 
-def _merged(operands: Sequence[Rex]) -> LogicalType:
+def _array_of_common_type(operands: Sequence[Rex]) -> LogicalType:
     inner = common_type([o.type.children[0] for o in operands])
     if inner is None:
         raise SqlError("SQL203.mixed", what="the elements of the arrays", types=[o.type.children[0] for o in operands])
@@ -132,11 +132,11 @@ def _merged(operands: Sequence[Rex]) -> LogicalType:
 
 
 def _without(operands: Sequence[Rex]) -> LogicalType:
-    _merged(operands)
+    _array_of_common_type(operands)
     return operands[0].type.as_nullable(any_nullable(operands))
 
 
-def _ordered(operands: Sequence[Rex]) -> LogicalType:
+def _sorted_type(operands: Sequence[Rex]) -> LogicalType:
     check_ordered(operands[0].type, None)
     return operands[0].type.as_nullable(any_nullable(operands))
 
@@ -173,7 +173,7 @@ def _map_union(operands: Sequence[Rex]) -> LogicalType:
 _A = "ARRAY"
 
 
-def _joined(operands: Sequence[Rex]) -> LogicalType:
+def _text_of_array(operands: Sequence[Rex]) -> LogicalType:
     """Raises SqlError SQL203 for an array of anything but texts."""
     element = operands[0].type.children[0]
     if not element.is_string:
@@ -191,7 +191,7 @@ register(
         ),
         ScalarFunction("ROW", ("ANY",), _row_of, variadic=True, syntax="SPECIAL"),
         ScalarFunction("ITEM", ("ARRAY|MAP|ROW|VARIANT", "ANY"), _item, syntax="SPECIAL", coerce=_item_operands),
-        ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), fixed(INT)),
+        ScalarFunction("CARDINALITY", ("ARRAY|MAP|MULTISET",), always(INT)),
         ScalarFunction("ELEMENT", (_A,), _element),
         ScalarFunction(
             "ARRAY_CONTAINS",
@@ -200,21 +200,21 @@ register(
             coerce=_with_element,
             nulls=True,
         ),
-        ScalarFunction("ARRAY_POSITION", (_A, "ANY"), fixed(INT), coerce=_with_element, nulls=True),
+        ScalarFunction("ARRAY_POSITION", (_A, "ANY"), always(INT), coerce=_with_element, nulls=True),
         ScalarFunction("ARRAY_APPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
         ScalarFunction("ARRAY_PREPEND", (_A, "ANY"), _appended, coerce=_with_element, nulls=True),
         ScalarFunction("ARRAY_REMOVE", (_A, "ANY"), lambda ops: ops[0].type, coerce=_with_element, nulls=True),
         ScalarFunction("ARRAY_DISTINCT", (_A,), argument(0)),
         ScalarFunction("ARRAY_REVERSE", (_A,), argument(0)),
-        ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), _ordered, optional=2),
+        ScalarFunction("ARRAY_SORT", (_A, "BOOLEAN", "BOOLEAN"), _sorted_type, optional=2),
         ScalarFunction("ARRAY_SLICE", (_A, "INT", "INT"), argument(0), optional=1),
-        ScalarFunction("ARRAY_UNION", (_A, _A), _merged),
-        ScalarFunction("ARRAY_CONCAT", (_A,), _merged, variadic=True),
+        ScalarFunction("ARRAY_UNION", (_A, _A), _array_of_common_type),
+        ScalarFunction("ARRAY_CONCAT", (_A,), _array_of_common_type, variadic=True),
         ScalarFunction("ARRAY_EXCEPT", (_A, _A), _without),
-        ScalarFunction("ARRAY_INTERSECT", (_A, _A), _merged),
+        ScalarFunction("ARRAY_INTERSECT", (_A, _A), _array_of_common_type),
         ScalarFunction("ARRAY_MAX", (_A,), _extreme),
         ScalarFunction("ARRAY_MIN", (_A,), _extreme),
-        ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), _joined, optional=1),
+        ScalarFunction("ARRAY_JOIN", (_A, "CHARACTER", "CHARACTER"), _text_of_array, optional=1),
         ScalarFunction("MAP_KEYS", ("MAP",), _part(0)),
         ScalarFunction("MAP_VALUES", ("MAP",), _part(1)),
         ScalarFunction("MAP_ENTRIES", ("MAP",), _entries),

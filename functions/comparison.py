@@ -9,7 +9,7 @@ from stateplan.common.errors import Place, SqlError
 from stateplan.common.types import BOOLEAN, LogicalType
 from stateplan.functions.coercion import equal_operands, ordered_operands
 from stateplan.functions.rex import Call, Literal, Rex
-from stateplan.functions.table import Rewrite, ScalarFunction, fixed, register
+from stateplan.functions.table import Rewrite, ScalarFunction, always, register
 from stateplan.functions.typerules import is_ordered
 
 _NOT_NULL = BOOLEAN.not_null()
@@ -116,8 +116,8 @@ def _not_like(name: str) -> Rewrite:
     return rewrite
 
 
-_PREDICATE = fixed(BOOLEAN)
-_CERTAIN = fixed(_NOT_NULL, False)
+_PREDICATE = always(BOOLEAN)
+_CERTAIN = always(_NOT_NULL, False)
 _PAIR, _RANGE, _TEXTS, _TWO = ("ANY",) * 2, ("ANY",) * 3, ("CHARACTER",) * 3, ("BOOLEAN",) * 2
 
 register(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-INSTEAD: dict[str, str] = {
+REPLACEMENTS: dict[str, str] = {
     "ADD_MONTHS": "write d + INTERVAL '1' MONTH, or TIMESTAMPADD(MONTH, n, d)",
     "ANY_VALUE": "write FIRST_VALUE(x)",
     "ARRAY_LENGTH": "write CARDINALITY(a)",

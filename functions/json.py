@@ -8,16 +8,17 @@ from stateplan.common.errors import Place, SqlError
 from stateplan.common.types import BOOLEAN, STRING, VARIANT
 from stateplan.functions.literals import symbol
 from stateplan.functions.rex import Call, Rex
-from stateplan.functions.table import Rewrite, ScalarFunction, fixed, forced_nullable, register
+from stateplan.functions.table import Rewrite, ScalarFunction, always, forced_nullable, register
 
 
 def is_json(rex: Rex) -> bool:
-    """Whether ``rex`` is a call that gives JSON, which other JSON is made of as it is. Other texts are quoted there."""
+    """Whether ``rex`` is a call that returns JSON, which other JSON is made of as it is. Other texts are quoted
+    there."""
     return isinstance(rex, Call) and rex.name in ("JSON", "JSON_OBJECT", "JSON_ARRAY")
 
 
 def _constructor(name: str, on_null: str) -> Rewrite:
-    """JSON_OBJECT of (key, value)... and JSON_ARRAY of values; the ON NULL flag, first in the plan, may be left out."""
+    """JSON_OBJECT of (key, value)... and JSON_ARRAY of values; the ON NULL flag, first in the plan, may be omitted."""
 
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
         has_flag = bool(operands) and operands[0].type.root == "SYMBOL"
@@ -31,7 +32,7 @@ def _constructor(name: str, on_null: str) -> Rewrite:
 
 
 _C, _J = "CHARACTER", "CHARACTER|VARIANT"
-_CERTAIN, _TEXT = fixed(BOOLEAN, False), fixed(STRING, False)
+_CERTAIN, _TEXT = always(BOOLEAN, False), always(STRING, False)
 
 register(
     [
@@ -49,12 +50,12 @@ register(
             for n in ("", "NOT ")
             for kind in ("VALUE", "OBJECT", "ARRAY", "SCALAR")
         ),
-        ScalarFunction("JSON_STRING", ("JSON",), fixed(STRING)),
-        ScalarFunction("JSON", (_C,), fixed(STRING)),
-        ScalarFunction("PARSE_JSON", (_C, "BOOLEAN"), fixed(VARIANT), optional=1),
+        ScalarFunction("JSON_STRING", ("JSON",), always(STRING)),
+        ScalarFunction("JSON", (_C,), always(STRING)),
+        ScalarFunction("PARSE_JSON", (_C, "BOOLEAN"), always(VARIANT), optional=1),
         ScalarFunction("TRY_PARSE_JSON", (_C, "BOOLEAN"), forced_nullable(VARIANT), optional=1),
-        ScalarFunction("JSON_QUOTE", (_C,), fixed(STRING)),
-        ScalarFunction("JSON_UNQUOTE", (_C,), fixed(STRING)),
+        ScalarFunction("JSON_QUOTE", (_C,), always(STRING)),
+        ScalarFunction("JSON_UNQUOTE", (_C,), always(STRING)),
         *(
             ScalarFunction(
                 name,

@@ -133,7 +133,7 @@ UNIT_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND":
 _MONTHS = {"YEAR": 12, "MONTH": 1}
 _ORDER = ("YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND")
 _WIDER = {"WEEK": ("DAY", 7), "QUARTER": ("MONTH", 3)}
-_SHOWN = {"YEAR": "YEAR(2)", "DAY": "DAY(2)", "SECOND": "SECOND(6)"}
+_INTERVAL_TEXTS = {"YEAR": "YEAR(2)", "DAY": "DAY(2)", "SECOND": "SECOND(6)"}
 
 
 def interval_type(
@@ -141,14 +141,16 @@ def interval_type(
 ) -> LogicalType:
     """The type of an interval from ``start`` to ``end``, as Flink writes it: ``INTERVAL DAY(2) TO HOUR NOT NULL``."""
     start = _WIDER.get(start, (start, 1))[0]
-    first = _SHOWN.get(start, start)
+    first = _INTERVAL_TEXTS.get(start, start)
     if precision is not None and start == "SECOND" and fraction is None:
         fraction = 6
     if fraction is not None and start == "SECOND":
         first = f"SECOND({fraction})"
     elif precision is not None and precision != 2:
         first = f"{start}({precision})"
-    resolution = first if end is None or end == start else f"{first} TO {_SHOWN['SECOND'] if end == 'SECOND' else end}"
+    resolution = (
+        first if end is None or end == start else f"{first} TO {_INTERVAL_TEXTS['SECOND'] if end == 'SECOND' else end}"
+    )
     root = "INTERVAL_YEAR_MONTH" if start in _MONTHS else "INTERVAL_DAY_TIME"
     return LogicalType(root, nullable=False, resolution=resolution)
 
@@ -167,7 +169,7 @@ def interval_literal(
     """``INTERVAL '1 02:30' DAY TO MINUTE``: the value is milliseconds, or months for YEAR and MONTH.
 
     Args:
-        text: what stands between the quotes, with an optional sign.
+        text: what is between the quotes, with an optional sign.
         start, end: units in upper case; WEEK is DAY times 7, QUARTER is MONTH times 3.
         precision: leading precision, as of DAY(3).
         fraction: fractional precision of SECOND(2, 3).

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from stateplan.common.errors import Place, SqlError, one_of
 from stateplan.common.types import DOUBLE, INT, STRING, LogicalType
 from stateplan.functions.rex import Call, Literal, Rex
-from stateplan.functions.table import ScalarFunction, argument, fixed, forced_nullable, register
+from stateplan.functions.table import ScalarFunction, always, argument, forced_nullable, register
 from stateplan.functions.typerules import decimal, decimal_round, varbinary
 
-_DOUBLE = fixed(DOUBLE)
+_DOUBLE = always(DOUBLE)
 _LOGARITHMS = ("LN", "LOG10", "LOG2", "EXP")
 _ANGLES = ("SIN", "COS", "TAN", "COT", "ASIN", "ACOS", "ATAN", "SINH", "COSH", "TANH", "DEGREES", "RADIANS")
 
@@ -22,7 +22,7 @@ ROUNDED_TO = (
 """Units of FLOOR and CEIL."""
 
 
-def _whole(operands: Sequence[Rex]) -> LogicalType:
+def _whole_number_type(operands: Sequence[Rex]) -> LogicalType:
     """FLOOR and CEIL: DECIMAL loses its fraction; dates and times keep their type, but not as a time attribute.
 
     Raises SqlError SQL203 for a number with a unit, and for a date or time without one or with another.
@@ -38,7 +38,7 @@ def _whole(operands: Sequence[Rex]) -> LogicalType:
     return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
 
 
-def _rounded(operands: Sequence[Rex]) -> LogicalType:
+def _rounding_type(operands: Sequence[Rex]) -> LogicalType:
     t = operands[0].type
     nullable = any(o.type.nullable for o in operands)
     if t.root != "DECIMAL":
@@ -68,22 +68,22 @@ register(
     [
         ScalarFunction("ABS", ("NUMERIC",), argument(0)),
         ScalarFunction("SIGN", ("NUMERIC",), argument(0)),
-        ScalarFunction("CEIL", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1, aliases=("CEILING",)),
-        ScalarFunction("FLOOR", ("NUMERIC|DATETIME", "SYMBOL"), _whole, optional=1),
-        ScalarFunction("ROUND", ("NUMERIC", "INT"), _rounded, optional=1),
-        ScalarFunction("TRUNCATE", ("NUMERIC", "INT"), _rounded, optional=1),
+        ScalarFunction("CEIL", ("NUMERIC|DATETIME", "SYMBOL"), _whole_number_type, optional=1, aliases=("CEILING",)),
+        ScalarFunction("FLOOR", ("NUMERIC|DATETIME", "SYMBOL"), _whole_number_type, optional=1),
+        ScalarFunction("ROUND", ("NUMERIC", "INT"), _rounding_type, optional=1),
+        ScalarFunction("TRUNCATE", ("NUMERIC", "INT"), _rounding_type, optional=1),
         ScalarFunction("POWER", ("NUMERIC", "NUMERIC"), _DOUBLE),
         ScalarFunction("SQRT", ("NUMERIC",), _DOUBLE, rewrite=_sqrt),
         ScalarFunction("LOG", ("NUMERIC", "NUMERIC"), _DOUBLE, optional=1),
         *(ScalarFunction(name, ("NUMERIC",), _DOUBLE) for name in (*_LOGARITHMS, *_ANGLES)),
         ScalarFunction("ATAN2", ("NUMERIC", "NUMERIC"), _DOUBLE, coerce=_alike),
-        ScalarFunction("RAND", ("INT",), fixed(DOUBLE), optional=1, deterministic=False),
-        ScalarFunction("RAND_INTEGER", ("INT", "INT"), fixed(INT), optional=1, deterministic=False),
-        ScalarFunction("UUID", (), fixed(LogicalType("CHAR", length=36), False), deterministic=False),
-        ScalarFunction("PI", (), fixed(DOUBLE, False)),
-        ScalarFunction("E", (), fixed(DOUBLE, False)),
-        ScalarFunction("BIN", ("INTEGER",), fixed(STRING)),
-        ScalarFunction("HEX", ("INTEGER|CHARACTER",), fixed(STRING)),
+        ScalarFunction("RAND", ("INT",), always(DOUBLE), optional=1, deterministic=False),
+        ScalarFunction("RAND_INTEGER", ("INT", "INT"), always(INT), optional=1, deterministic=False),
+        ScalarFunction("UUID", (), always(LogicalType("CHAR", length=36), False), deterministic=False),
+        ScalarFunction("PI", (), always(DOUBLE, False)),
+        ScalarFunction("E", (), always(DOUBLE, False)),
+        ScalarFunction("BIN", ("INTEGER",), always(STRING)),
+        ScalarFunction("HEX", ("INTEGER|CHARACTER",), always(STRING)),
         ScalarFunction("UNHEX", ("CHARACTER",), forced_nullable(varbinary())),
     ]
 )

@@ -8,7 +8,7 @@ from stateplan.common.errors import Place
 from stateplan.common.types import BOOLEAN
 from stateplan.functions.builder import make_call
 from stateplan.functions.rex import Rex
-from stateplan.functions.table import ScalarFunction, fixed, register
+from stateplan.functions.table import ScalarFunction, always, register
 
 
 def _ends(start: Rex, end: Rex, place: Place | None) -> tuple[Rex, Rex]:
@@ -28,4 +28,4 @@ def _overlaps(operands: Sequence[Rex], place: Place | None) -> Rex:
 
 _PERIOD = ("DATETIME", "DATETIME|INTERVAL")
 
-register([ScalarFunction("OVERLAPS", (*_PERIOD, *_PERIOD), fixed(BOOLEAN), rewrite=_overlaps)])
+register([ScalarFunction("OVERLAPS", (*_PERIOD, *_PERIOD), always(BOOLEAN), rewrite=_overlaps)])

@@ -36,14 +36,14 @@ class ArgumentTrait(StrEnum):
     REQUIRE_ON_TIME = "REQUIRE_ON_TIME"
 
 
-class _Required:
+class _NoDefault:
     """Says that an argument has no default. One of a kind, in every process."""
 
     def __reduce__(self) -> str:
-        return "REQUIRED"
+        return "NO_DEFAULT"
 
 
-REQUIRED: Final = _Required()
+NO_DEFAULT: Final = _NoDefault()
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class DeclaredArgument:
     name: str
     traits: frozenset[ArgumentTrait] = frozenset()
     type: LogicalType | None = None
-    default: Any = field(default=REQUIRED, compare=False)
+    default: Any = field(default=NO_DEFAULT, compare=False)
 
     @property
     def is_table(self) -> bool:
@@ -71,7 +71,7 @@ class DeclaredArgument:
 
     @property
     def is_optional(self) -> bool:
-        return self.default is not REQUIRED
+        return self.default is not NO_DEFAULT
 
     def has(self, trait: ArgumentTrait) -> bool:
         return trait in self.traits
@@ -186,16 +186,16 @@ class StateRow:
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self.__dict__.update(fields)
 
-    def _missing(self, name: str) -> AttributeError:
+    def _unknown_field(self, name: str) -> AttributeError:
         hint = nearest(name, vars(self))
         return AttributeError(f"the state has no field '{name}'" + (f": {hint}" if hint else ""))
 
     def __getattr__(self, name: str) -> Any:
-        raise self._missing(name)
+        raise self._unknown_field(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in self.__dict__:
-            raise self._missing(name)
+            raise self._unknown_field(name)
         self.__dict__[name] = value
 
     def __getitem__(self, key: str) -> Any:
@@ -226,30 +226,32 @@ class Session(Protocol):
 
 
 class TimeContext:
-    """Time and timers; times are datetimes, or milliseconds since 1970 where the context was asked for ``int``."""
+    """Time and timers; times are datetimes, or milliseconds since 1970 if the function asked its context for
+    ``int``."""
 
     def __init__(self, context: ProcessContext, millis: bool) -> None:
         self._context, self._millis = context, millis
 
-    def _given(self, millis: int | None) -> Any:
+    def _as_declared(self, millis: int | None) -> Any:
         if millis is None or self._millis:
             return millis
         return time_of(millis, self._context.zoned)
 
     def time(self) -> Any:
-        """The time of the row, in the column of ``on_time``, or of the timer; None where there is none."""
-        return self._given(self._context.millis)
+        """The time of the row, in the column of ``on_time``, or of the timer; None if there is none."""
+        return self._as_declared(self._context.millis)
 
     def current_watermark(self) -> Any:
-        """How far event time has come: no row with a time at or before it is expected. None before the first one."""
-        return self._given(self._context.watermark)
+        """How far event time has advanced: no row with a time at or before it is expected. None before the first
+        one."""
+        return self._as_declared(self._context.watermark)
 
     def register_on_time(self, *timer: Any) -> None:
-        """``register_on_time(time)`` or ``register_on_time(name, time)``: calls ``on_timer`` once the watermark comes
-        to a time. A timer replaces one of its name, or an unnamed one of its time.
+        """``register_on_time(time)`` or ``register_on_time(name, time)``: calls ``on_timer`` once the watermark reaches
+        a time. A timer replaces one of its name, or an unnamed one of its time.
 
         Raises:
-            TypeError: for what is no time.
+            TypeError: for a value that is not a time.
             ValueError: for a function without ``on_timer``, or without partitions.
         """
         if len(timer) not in (1, 2) or (len(timer) == 2 and not isinstance(timer[0], str)):

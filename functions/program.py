@@ -31,7 +31,7 @@ class _Compiled:
     uses_watermark: bool
     randoms: int
     inputs: tuple[str, ...] | None
-    """The input columns that the values are; None where any is not one."""
+    """The input columns that the values are; None if any is not one."""
     anchored: bool
     """Whether a value is as long as the frame (and not a constant)."""
 
@@ -100,7 +100,7 @@ class Program(FrozenDataclass):
         Args:
             frame: columns c0, c1, ... and perhaps ``kind``.
             now: the micro-batch's time, epoch milliseconds.
-            watermark: how far event time has come, epoch milliseconds; None before the first watermark.
+            watermark: how far event time has advanced, epoch milliseconds; None before the first watermark.
 
         Raises:
             DataError: DATA301, naming function and value, where Flink would fail the job on a row.
@@ -120,8 +120,8 @@ class Program(FrozenDataclass):
     def _randomized(self, frame: pl.DataFrame, program: _Compiled, now: int, piece: str) -> pl.DataFrame:
         if not program.randoms:
             return frame
-        which = "where" if program is self._programs[0] else "select"
-        return frame.with_columns(random_columns(frame.height, program.randoms, f"{now}\0{piece}\0{which}"))
+        part = "where" if program is self._programs[0] else "select"
+        return frame.with_columns(random_columns(frame.height, program.randoms, f"{now}\0{piece}\0{part}"))
 
     def _run(self, frame: pl.DataFrame, now: int, watermark: int | None, piece: str) -> pl.DataFrame:
         condition, projection = self._programs
@@ -159,7 +159,7 @@ class Program(FrozenDataclass):
             wrong_rows = frame.filter(check.condition.fill_null(False))
             if wrong_rows.height:
                 row = wrong_rows.head(1).select(value_columns).row(0) if value_columns else ()
-                values = ", ".join(_quoted(v) for v in row)
+                values = ", ".join(_value_text(v) for v in row)
                 text = None if check.call is None else rex_text(check.call, self.names)
                 raise DataError(
                     "DATA301",
@@ -171,13 +171,13 @@ class Program(FrozenDataclass):
 
 def _failure(cause: BaseException) -> StateplanError:
     """What went wrong inside Polars, as an error of this project."""
-    found = find_encoded(str(cause))
-    if found is not None:
-        return found
+    encoded_error = find_encoded(str(cause))
+    if encoded_error is not None:
+        return encoded_error
     return RunError("RUN304", splitlines=str(cause).splitlines()[0])
 
 
-def _quoted(value: object) -> str:
+def _value_text(value: object) -> str:
     return f"'{value:.60}'" if isinstance(value, str) else "NULL" if value is None else str(value)
 
 
@@ -187,5 +187,6 @@ def _one_row() -> pl.DataFrame:
 
 
 def evaluate(rex: Rex, now: int = 0, time_zone: str = "UTC") -> Any:
-    """The value of a constant expression, as Polars gives it to Python. Raises as :class:`Program` does."""
+    """The value of a constant expression, as Polars returns it to Python. Raises the same errors as :class:`Program`
+    does."""
     return Program((rex,), None, time_zone)(_one_row(), now).item()

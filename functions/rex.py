@@ -165,8 +165,8 @@ class TableArgument(Rex):
         }
 
 
-def _bad(what: str, expectation: str) -> StateplanError:
-    return StateplanError("PLAN030", problem=what, expected=expectation)
+def _bad(subject: str, expectation: str) -> StateplanError:
+    return StateplanError("PLAN030", problem=subject, expected=expectation)
 
 
 def rex_from_json(value: Any, depth: int = 0) -> Rex:

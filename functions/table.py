@@ -1,4 +1,4 @@
-"""The scalar function table: one :class:`ScalarFunction` per function of Flink SQL, known by name.
+"""The table of scalar functions: one :class:`ScalarFunction` per function of Flink SQL, by name.
 
 The rows are in the family modules (``arithmetic``, ``comparison``, ``conditional``, ``mathematical``, ``text``,
 ``temporal``, ``collection``, ``json``, ``unsupported``); how a function is evaluated is in
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from stateplan.common.errors import Place, SqlError, nearest
 from stateplan.common.types import LogicalType
-from stateplan.functions.foreign_functions import INSTEAD
+from stateplan.functions.foreign_functions import REPLACEMENTS
 from stateplan.functions.rex import Literal, Rex
 from stateplan.functions.typerules import family
 
@@ -31,7 +31,7 @@ class ScalarFunction:
         name: key in the table, upper case.
         takes: operand families by position (see :func:`accepts`), ``|`` between alternatives.
         returns: type rule.
-        optional: how many of the last ``takes`` may be left out.
+        optional: how many of the last ``takes`` may be omitted.
         variadic: whether the last of ``takes`` may be repeated.
         plan: name in a plan (``$<plan>$1``) where it differs from ``name``.
         syntax: ``syntax`` of a plan's CALL; None for FUNCTION.
@@ -110,7 +110,7 @@ class ScalarFunction:
 
 
 def wrong_count(name: str, count: int, expectation: str, place: Place | None) -> SqlError:
-    """SQL202: a function does not take so many operands."""
+    """SQL202: a function does not take this number of operands."""
     return SqlError("SQL202", name=name, count=count, place=place, expected=expectation)
 
 
@@ -148,7 +148,7 @@ _NO_JSON = frozenset({*_FAMILY_ROOTS["INTERVAL"], "DATE", "TIME_WITHOUT_TIME_ZON
 
 
 def _makes_json(t: LogicalType) -> bool:
-    """Whether Flink makes JSON of values of a type: not of days and times of day, nor of maps whose keys are no
+    """Whether Flink makes JSON of values of a type: not of days and times of day, nor of maps whose keys are not
     texts."""
     if t.root in _NO_JSON or (t.root in ("MAP", "MULTISET") and not t.children[0].is_string):
         return False
@@ -192,17 +192,17 @@ def find_scalar(name: str) -> ScalarFunction | None:
 
 def unknown_function(name: str, candidates: Iterable[str], place: Place | None = None) -> SqlError:
     """SQL200, with what other databases call so, or naming the nearest function."""
-    hint = INSTEAD.get(name.upper()) or nearest(name, [c for c in candidates if c[0].isalpha()])
+    hint = REPLACEMENTS.get(name.upper()) or nearest(name, [c for c in candidates if c[0].isalpha()])
     return SqlError("SQL200", name=name.upper(), place=place, hint=hint)
 
 
 def any_nullable(operands: Sequence[Rex]) -> bool:
-    """Whether an operand is nullable; symbols are no values."""
+    """Whether an operand is nullable; symbols are not values."""
     return any(o.type.nullable for o in operands if o.type.root != "SYMBOL")
 
 
-def fixed(t: LogicalType, nullable: bool | None = None) -> TypeRule:
-    """Always ``t``; nullable where an operand is, or as told."""
+def always(t: LogicalType, nullable: bool | None = None) -> TypeRule:
+    """Always ``t``; nullable if an operand is, or as ``nullable`` says."""
 
     def rule(operands: Sequence[Rex]) -> LogicalType:
         return t.as_nullable(any_nullable(operands) if nullable is None else nullable)
@@ -212,11 +212,11 @@ def fixed(t: LogicalType, nullable: bool | None = None) -> TypeRule:
 
 def forced_nullable(t: LogicalType) -> TypeRule:
     """Always ``t``, nullable."""
-    return fixed(t, True)
+    return always(t, True)
 
 
 def argument(index: int, nullable: bool | None = None) -> TypeRule:
-    """The type of operand ``index``; nullable where any operand is, or as told."""
+    """The type of operand ``index``; nullable if any operand is, or as ``nullable`` says."""
 
     def rule(operands: Sequence[Rex]) -> LogicalType:
         t = operands[index].type

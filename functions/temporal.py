@@ -8,7 +8,7 @@ from stateplan.common.errors import Place, SqlError
 from stateplan.common.types import BIGINT, DATE, INT, STRING, LogicalType
 from stateplan.functions.literals import UNIT_MILLIS, interval_type, unit_literal
 from stateplan.functions.rex import Call, Literal, Rex
-from stateplan.functions.table import Rewrite, ScalarFunction, argument, fixed, forced_nullable, register
+from stateplan.functions.table import Rewrite, ScalarFunction, always, argument, forced_nullable, register
 from stateplan.functions.typerules import time, timestamp, timestamp_ltz
 
 _LTZ3 = timestamp_ltz(3)
@@ -18,7 +18,7 @@ _SOURCE_WATERMARK = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 
 
 def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
-    """The type of CURRENT_WATERMARK. Raises SqlError SQL203 for what is no rowtime attribute."""
+    """The type of CURRENT_WATERMARK. Raises SqlError SQL203 for what is not a rowtime attribute."""
     rowtime = operands[0].type
     if rowtime.kind != "ROWTIME":
         raise SqlError("SQL203.type", what="the argument of CURRENT_WATERMARK", type=rowtime)
@@ -85,8 +85,8 @@ def _diff(operands: Sequence[Rex], place: Place | None) -> Rex:
     difference = Call(interval_type(base).as_nullable(nullable), (end, start), "$-$1", "SPECIAL")
     big, small = BIGINT.as_nullable(nullable), INT.as_nullable(nullable)
     raw = Call(big, (difference,), "$REINTERPRET$1", "SPECIAL")
-    whole = raw if unit in ("MONTH", "QUARTER") else _divide(big, raw, size)
-    result = Call(small, (whole,), "$CAST$1", "SPECIAL")
+    quotient = raw if unit in ("MONTH", "QUARTER") else _divide(big, raw, size)
+    result = Call(small, (quotient,), "$CAST$1", "SPECIAL")
     if unit == "QUARTER":
         return _divide(small, result, 3)
     if unit == "MILLISECOND":
@@ -128,7 +128,7 @@ _PARTS = {
 """Type to the units that EXTRACT takes of it."""
 
 
-def _extracted(operands: Sequence[Rex]) -> LogicalType:
+def _extracted_type(operands: Sequence[Rex]) -> LogicalType:
     """Raises SqlError SQL203 for a unit that the type does not have."""
     flag, operand = operands
     unit = str(flag.value) if isinstance(flag, Literal) else ""
@@ -142,7 +142,7 @@ def _extract(unit: str) -> Rewrite:
     flag = unit_literal(unit)
 
     def rewrite(operands: Sequence[Rex], place: Place | None) -> Rex:
-        _extracted([flag, operands[0]])
+        _extracted_type([flag, operands[0]])
         return Call(BIGINT.as_nullable(operands[0].type.nullable), (flag, operands[0]), "$EXTRACT$1")
 
     return rewrite
@@ -159,29 +159,29 @@ _C = "CHARACTER"
 
 register(
     [
-        ScalarFunction("EXTRACT", ("SYMBOL", "DATETIME|INTERVAL"), _extracted),
-        *(ScalarFunction(name, ("DATETIME",), fixed(BIGINT), rewrite=_extract(unit)) for name, unit in _SHORT.items()),
-        ScalarFunction("TIMESTAMPADD", ("SYMBOL", "INTEGER", _MOMENT), fixed(STRING), rewrite=_add),
-        ScalarFunction("TIMESTAMPDIFF", ("SYMBOL", "DATE|TIMESTAMP", "DATE|TIMESTAMP"), fixed(INT), rewrite=_diff),
+        ScalarFunction("EXTRACT", ("SYMBOL", "DATETIME|INTERVAL"), _extracted_type),
+        *(ScalarFunction(name, ("DATETIME",), always(BIGINT), rewrite=_extract(unit)) for name, unit in _SHORT.items()),
+        ScalarFunction("TIMESTAMPADD", ("SYMBOL", "INTEGER", _MOMENT), always(STRING), rewrite=_add),
+        ScalarFunction("TIMESTAMPDIFF", ("SYMBOL", "DATE|TIMESTAMP", "DATE|TIMESTAMP"), always(INT), rewrite=_diff),
         ScalarFunction("/INT", ("INTEGER", "INTEGER"), argument(0), syntax="BINARY"),
-        ScalarFunction("REINTERPRET", ("INTERVAL",), fixed(BIGINT), syntax="SPECIAL"),
+        ScalarFunction("REINTERPRET", ("INTERVAL",), always(BIGINT), syntax="SPECIAL"),
         ScalarFunction("DATE_FORMAT", ("TIMESTAMP|CHARACTER", _C), forced_nullable(STRING)),
         ScalarFunction("TO_DATE", (_C, _C), forced_nullable(DATE), optional=1),
         ScalarFunction("TO_TIMESTAMP", (_C, _C), forced_nullable(timestamp(3)), optional=1),
         ScalarFunction("TO_TIMESTAMP_LTZ", ("NUMERIC|CHARACTER", "INTEGER|CHARACTER", _C), _instant, optional=2),
         ScalarFunction("FROM_UNIXTIME", ("INTEGER", _C), forced_nullable(STRING), optional=1),
-        ScalarFunction("UNIX_TIMESTAMP", (_C, _C), fixed(BIGINT), optional=2, deterministic=False),
+        ScalarFunction("UNIX_TIMESTAMP", (_C, _C), always(BIGINT), optional=2, deterministic=False),
         ScalarFunction("CONVERT_TZ", (_C, _C, _C), forced_nullable(STRING)),
-        ScalarFunction("CURRENT_DATE", (), fixed(DATE, False), syntax="FUNCTION_ID", deterministic=False),
-        ScalarFunction("CURRENT_TIME", (), fixed(time(0), False), syntax="FUNCTION_ID", deterministic=False),
-        ScalarFunction("LOCALTIME", (), fixed(time(0), False), syntax="FUNCTION_ID", deterministic=False),
-        ScalarFunction("CURRENT_TIMESTAMP", (), fixed(_LTZ3, False), syntax="FUNCTION_ID", deterministic=False),
-        ScalarFunction("LOCALTIMESTAMP", (), fixed(timestamp(3), False), syntax="FUNCTION_ID", deterministic=False),
-        ScalarFunction("NOW", (), fixed(_LTZ3, False), deterministic=False),
-        ScalarFunction("CURRENT_ROW_TIMESTAMP", (), fixed(_LTZ3, False), deterministic=False),
+        ScalarFunction("CURRENT_DATE", (), always(DATE, False), syntax="FUNCTION_ID", deterministic=False),
+        ScalarFunction("CURRENT_TIME", (), always(time(0), False), syntax="FUNCTION_ID", deterministic=False),
+        ScalarFunction("LOCALTIME", (), always(time(0), False), syntax="FUNCTION_ID", deterministic=False),
+        ScalarFunction("CURRENT_TIMESTAMP", (), always(_LTZ3, False), syntax="FUNCTION_ID", deterministic=False),
+        ScalarFunction("LOCALTIMESTAMP", (), always(timestamp(3), False), syntax="FUNCTION_ID", deterministic=False),
+        ScalarFunction("NOW", (), always(_LTZ3, False), deterministic=False),
+        ScalarFunction("CURRENT_ROW_TIMESTAMP", (), always(_LTZ3, False), deterministic=False),
         ScalarFunction("CURRENT_WATERMARK", ("TIMESTAMP",), _of_rowtime, deterministic=False),
-        ScalarFunction("SOURCE_WATERMARK", (), fixed(_SOURCE_WATERMARK), deterministic=False),
-        ScalarFunction("PROCTIME", (), fixed(_PROCTIME, False), deterministic=False),
-        ScalarFunction("PROCTIME_MATERIALIZE", ("TIMESTAMP",), fixed(_LTZ3)),
+        ScalarFunction("SOURCE_WATERMARK", (), always(_SOURCE_WATERMARK), deterministic=False),
+        ScalarFunction("PROCTIME", (), always(_PROCTIME, False), deterministic=False),
+        ScalarFunction("PROCTIME_MATERIALIZE", ("TIMESTAMP",), always(_LTZ3)),
     ]
 )

@@ -10,18 +10,18 @@ from stateplan.functions.rex import Literal, Rex
 from stateplan.functions.table import (
     ScalarFunction,
     TypeRule,
+    always,
     any_nullable,
     argument,
-    fixed,
     forced_nullable,
     register,
 )
 from stateplan.functions.typerules import char, common_type, family, varbinary, varchar
 
-_STRING = fixed(STRING)
+_STRING = always(STRING)
 _NULLABLE = forced_nullable(STRING)
-_INT = fixed(INT)
-_BOOLEAN = fixed(BOOLEAN)
+_INT = always(INT)
+_BOOLEAN = always(BOOLEAN)
 _STRINGS = LogicalType("ARRAY", children=(STRING,))
 
 
@@ -38,8 +38,8 @@ def _concatenated(operands: Sequence[Rex]) -> LogicalType:
     """``a || b``: the lengths add up, CHAR stays CHAR. Raises SqlError SQL203 for a text and bytes."""
     types = [o.type for o in operands]
     if len({family(t) for t in types}) > 1:
-        shown = ", ".join(t.summary() for t in types)
-        raise SqlError("SQL203", types=shown, name="||")
+        type_names = ", ".join(t.summary() for t in types)
+        raise SqlError("SQL203", types=type_names, name="||")
     kind = "BINARY" if types[0].root.endswith("BINARY") else "CHAR"
     root = kind if all(t.root == kind for t in types) else f"VAR{kind}"
     length = min(sum(t.length or 1 for t in types), MAX_LENGTH)
@@ -51,14 +51,14 @@ def _overlaid(operands: Sequence[Rex]) -> LogicalType:
     return varchar(length, any(o.type.nullable for o in operands))
 
 
-def _chosen(operands: Sequence[Rex]) -> LogicalType:
+def _type_of_elt(operands: Sequence[Rex]) -> LogicalType:
     """ELT: the common type of the texts. Raises SqlError SQL203 for a constant index below 0."""
     index = operands[0]
     if isinstance(index, Literal) and isinstance(index.value, int) and index.value < 0:
         raise SqlError("SQL203.out_of_range", what="the number of ELT", value=index.value)
-    merged = common_type([o.type for o in operands[1:]])
-    assert merged is not None
-    return merged.as_nullable()
+    common = common_type([o.type for o in operands[1:]])
+    assert common is not None
+    return common.as_nullable()
 
 
 _C, _I, _N = "CHARACTER", "INTEGER", "INT"
@@ -88,11 +88,11 @@ register(
         ScalarFunction("REPEAT", (_C, _N), _STRING),
         ScalarFunction("REVERSE", (_C,), _NULLABLE),
         ScalarFunction("SPLIT_INDEX", (_C, "CHARACTER|INT", "INT"), _NULLABLE),
-        ScalarFunction("SPLIT", (_C, _C), fixed(_STRINGS)),
+        ScalarFunction("SPLIT", (_C, _C), always(_STRINGS)),
         ScalarFunction(
             "STR_TO_MAP", (_C, _C, _C), forced_nullable(LogicalType("MAP", children=(STRING, STRING))), optional=2
         ),
-        ScalarFunction("ELT", (_I, _C), _chosen, variadic=True),
+        ScalarFunction("ELT", (_I, _C), _type_of_elt, variadic=True),
         ScalarFunction("STARTSWITH", (_C, _C), _BOOLEAN),
         ScalarFunction("ENDSWITH", (_C, _C), _BOOLEAN),
         ScalarFunction("TRANSLATE", (_C, _C, _C), _STRING, plan="TRANSLATE3", aliases=("TRANSLATE3",)),
@@ -106,19 +106,19 @@ register(
         ScalarFunction("ASCII", (_C,), _INT),
         ScalarFunction("CHR", (_I,), _NULLABLE),
         *(
-            ScalarFunction(name, (_C,), fixed(char(length)))
+            ScalarFunction(name, (_C,), always(char(length)))
             for name, length in {"MD5": 32, "SHA1": 40, "SHA224": 56, "SHA256": 64, "SHA384": 96, "SHA512": 128}.items()
         ),
-        ScalarFunction("SHA2", (_C, _I), fixed(varchar(128))),
+        ScalarFunction("SHA2", (_C, _I), always(varchar(128))),
         ScalarFunction("TO_BASE64", (_C,), _STRING),
         ScalarFunction("FROM_BASE64", (_C,), _STRING),
-        ScalarFunction("ENCODE", (_C, _C), fixed(varbinary())),
+        ScalarFunction("ENCODE", (_C, _C), always(varbinary())),
         ScalarFunction("DECODE", ("BINARY", _C), _STRING),
         ScalarFunction("URL_ENCODE", (_C,), _NULLABLE),
         ScalarFunction("URL_DECODE", (_C,), _NULLABLE),
         ScalarFunction("PARSE_URL", (_C, _C, _C), _NULLABLE, optional=1),
         ScalarFunction("HASH_CODE", ("BOOLEAN|EXACT|FLOAT|DOUBLE|CHARACTER|DATE",), _INT),
-        *(ScalarFunction(name, (_C,), fixed(BOOLEAN, False)) for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")),
+        *(ScalarFunction(name, (_C,), always(BOOLEAN, False)) for name in ("IS_ALPHA", "IS_DIGIT", "IS_DECIMAL")),
         ScalarFunction("TYPEOF", ("ANY",), _NULLABLE),
         ScalarFunction("INET_ATON", (_C,), forced_nullable(BIGINT)),
         ScalarFunction("INET_NTOA", (_I,), _NULLABLE),

@@ -94,8 +94,8 @@ def _adjusted(precision: int, scale: int) -> LogicalType:
     """DECIMAL(precision, scale), giving up fraction digits (but not the first six) to fit into 38."""
     if precision <= _MAX_PRECISION:
         return decimal(precision, scale)
-    whole = precision - scale
-    return decimal(_MAX_PRECISION, max(_MAX_PRECISION - whole, min(scale, _MIN_ADJUSTED_SCALE)))
+    integer_digits = precision - scale
+    return decimal(_MAX_PRECISION, max(_MAX_PRECISION - integer_digits, min(scale, _MIN_ADJUSTED_SCALE)))
 
 
 def decimal_plus(a: LogicalType, b: LogicalType) -> LogicalType:
@@ -138,11 +138,11 @@ def decimal_round(t: LogicalType, places: int) -> LogicalType:
 def least_restrictive(types: Sequence[LogicalType]) -> LogicalType | None:
     """The type that CASE, UNION, IN, ``=`` and array constructors give to values of these types.
 
-    NULL takes the others' type and makes the result nullable. None where the types do not mix. Two approximate
-    types give the first one, as do a time attribute of event time and a timestamp of its precision; an approximate and
-    a DECIMAL give DOUBLE; CHARs of different lengths give VARCHAR of the longest.
+    NULL takes the others' type and makes the result nullable. None if the types do not mix. Two approximate types give
+    the first one, as do a time attribute of event time and a timestamp of its precision; an approximate and a DECIMAL
+    give DOUBLE; CHARs of different lengths give VARCHAR of the longest.
     """
-    result = _folded(types, _merge)
+    result = _merge_all(types, _merge)
     if result is not None and result.kind == "PROCTIME" and any(t.kind is None and t.root != "NULL" for t in types):
         return replace(result, kind=None)
     return result
@@ -151,7 +151,7 @@ def least_restrictive(types: Sequence[LogicalType]) -> LogicalType | None:
 Merge = Callable[[LogicalType, LogicalType], LogicalType | None]
 
 
-def _folded(types: Sequence[LogicalType], merge: Merge) -> LogicalType | None:
+def _merge_all(types: Sequence[LogicalType], merge: Merge) -> LogicalType | None:
     """All types merged in turn; nullable where one is, or is NULL."""
     known_types = [t for t in types if t.root != "NULL"]
     if not known_types:
@@ -203,21 +203,21 @@ def _merge_numeric(a: LogicalType, b: LogicalType) -> LogicalType:
 
 def _decimal_union(a: LogicalType, b: LogicalType) -> LogicalType:
     (p1, s1), (p2, s2) = as_decimal(a), as_decimal(b)
-    whole = min(max(p1 - s1, p2 - s2), _MAX_PRECISION)
-    scale = min(max(s1, s2), _MAX_PRECISION - whole)
-    return decimal(whole + scale, scale)
+    integer_digits = min(max(p1 - s1, p2 - s2), _MAX_PRECISION)
+    scale = min(max(s1, s2), _MAX_PRECISION - integer_digits)
+    return decimal(integer_digits + scale, scale)
 
 
 _APPROXIMATE_ORDER = {"FLOAT": 1, "DOUBLE": 2}
 
 
 def common_type(types: Sequence[LogicalType]) -> LogicalType | None:
-    """The type that COALESCE, IFNULL, GREATEST, LEAST and the array functions give (Flink's own merging).
+    """The type that COALESCE, IFNULL, GREATEST, LEAST and the array functions return (Flink's own merging).
 
     Differs from :func:`least_restrictive` in that the wider of FLOAT and DOUBLE wins, and that DATE and a TIMESTAMP
     mix.
     """
-    result = _folded(types, _merge_common)
+    result = _merge_all(types, _merge_common)
     return replace(result, kind=None) if result is not None and result.kind == "ROWTIME" else result
 
 
@@ -273,7 +273,7 @@ def castable(source: LogicalType, target: LogicalType) -> bool:
 
 
 def is_implicit(source: LogicalType, target: LogicalType) -> bool:
-    """Whether a value of ``source`` may stand where ``target`` is stored without an explicit CAST, as when a query is
+    """Whether a value of ``source`` may appear where ``target`` is stored without an explicit CAST, as when a query is
     written into a sink (Flink's ``LogicalTypeCasts.supportsImplicitCast``). Nullability is not looked at."""
     a, b = source.root, target.root
     if a == "NULL" or same_type(source, target):

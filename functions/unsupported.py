@@ -1,9 +1,9 @@
-"""Rows of the function table: functions that Flink has and that cannot be used here yet, each with the reason."""
+"""Rows of the function table: functions of Flink that are not supported here yet, each with the reason."""
 
 from __future__ import annotations
 
 from stateplan.common.types import STRING
-from stateplan.functions.table import ScalarFunction, fixed, register
+from stateplan.functions.table import ScalarFunction, always, register
 
 _BITMAP = "the BITMAP type is not available"
 _STRUCTURED = "structured types are not available"
@@ -38,4 +38,4 @@ _REASONS = {
     "AGG_DECIMAL_MINUS": "internal to Flink",
 }
 
-register(ScalarFunction(name, (), fixed(STRING), reason=reason) for name, reason in _REASONS.items())
+register(ScalarFunction(name, (), always(STRING), reason=reason) for name, reason in _REASONS.items())

@@ -40,14 +40,14 @@ class AsyncLimits:
 
     Attributes:
         concurrent: how many at the same time.
-        timeout: how long, in ms, with all attempts; 0 is for ever.
-        again: how often a call that failed is made again.
+        timeout: how long, in ms, with all attempts; 0 is forever.
+        retries: how often a call that failed is made again.
         delay: how long after it, in ms.
     """
 
     concurrent: int = 10
     timeout: int = 180_000
-    again: int = 3
+    retries: int = 3
     delay: int = 100
 
 
@@ -59,10 +59,10 @@ class UserFunction:
         kind: what it gives: a value per row, rows per row, a value per group, rows per group, rows of tables.
         body: the callable or object; in a job something with ``value`` that is it.
         arguments: types of its arguments; None for any.
-        result: type of its result; of functions that give rows a ROW.
+        result: type of its result; of functions that return rows a ROW.
         accumulator: type of the accumulator; None for any Python object.
-        vector: ``pandas`` or ``arrow`` when it takes and gives whole columns, else ``general``.
-        deterministic: whether equal arguments give equal results.
+        vector: ``pandas`` or ``arrow`` when it accepts and returns whole columns, else ``general``.
+        deterministic: whether equal arguments produce equal results.
         name: for messages.
         operator: the operator that calls it, for messages.
         asynchronous: how its calls are awaited; None for a function that is none of coroutines.
@@ -89,10 +89,10 @@ class UserFunction:
         types = "..." if self.arguments is None else ", ".join(t.summary() for t in self.arguments)
         return f"{self.name}({types})"
 
-    def renamed(self, name: str) -> UserFunction:
+    def with_name(self, name: str) -> UserFunction:
         return replace(self, name=name)
 
-    def opened(self) -> Any:
+    def instance(self) -> Any:
         """The body, ready to be called in this process."""
         return self.body.value if hasattr(self.body, "value") else self.body
 
@@ -106,12 +106,12 @@ class UserFunction:
         Raises:
             RunError: RUN071, when it has none.
         """
-        body = self.opened()
+        body = self.instance()
         method: Callable[..., Any] | None = getattr(body, name, None)
         if method is None and name == "eval" and callable(body):
             method = body
         if method is None:
-            raise RunError("RUN071", function=self.name, method=name, hint=self._where())
+            raise RunError("RUN071", function=self.name, method=name, hint=self._caller_hint())
         return method
 
     def call(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
@@ -124,10 +124,11 @@ class UserFunction:
             raise self.failed(cause, arguments) from cause
 
     def fresh_accumulator(self) -> Any:
-        """What ``create_accumulator`` gives; a row as one whose fields can be set. Raises as :meth:`call`."""
+        """What ``create_accumulator`` gives; a row as one whose fields can be set. Raises the same errors as
+        :meth:`call`."""
         return settable(self.call(self.method("create_accumulator"), ()))
 
-    def _where(self) -> str | None:
+    def _caller_hint(self) -> str | None:
         return f"called by {self.operator}" if self.operator else None
 
     def failed(self, cause: BaseException, arguments: Sequence[Any]) -> DataError:
@@ -135,26 +136,26 @@ class UserFunction:
 
         A ``TypeError`` of the call itself is what a wrong number of arguments looks like.
         """
-        argument_texts = ", ".join(_shown(a) for a in arguments)
-        where = f" by {self.operator}" if self.operator else ""
+        argument_texts = ", ".join(_short_repr(a) for a in arguments)
+        caller = f" by {self.operator}" if self.operator else ""
         return DataError(
             "DATA310",
             name=self.name,
             cause_name=type(cause).__name__,
             cause=str(cause)[:300],
             shown=argument_texts,
-            where=where,
+            where=caller,
         )
 
     def wrong_result(self, value: Any, result_type: LogicalType) -> DataError:
         """The error for a result of another type."""
-        where = f", called by {self.operator}" if self.operator else ""
+        caller = f", called by {self.operator}" if self.operator else ""
         return DataError(
             "DATA311",
             name=self.name,
-            shown=_shown(value),
+            shown=_short_repr(value),
             value_name=type(value).__name__,
-            where=where,
+            where=caller,
             expected=result_type.summary() + ("" if result_type.nullable else ", not NULL"),
         )
 
@@ -226,7 +227,7 @@ def _unpacked(result: Any) -> Iterable[Any]:
     return rows
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -1,4 +1,4 @@
-"""Columns as the Python values that user-defined functions take and give, type by type as in PyFlink.
+"""Columns as the Python values that user-defined functions accept and return, type by type as in PyFlink.
 
 NULL is None, MAP a dict, ROW a :class:`Row`, DECIMAL a ``Decimal``, TIMESTAMP_LTZ a datetime in UTC. Going out, a value
 that does not fit its type is an error of the function.

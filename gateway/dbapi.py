@@ -7,7 +7,7 @@
     >>> cursor.fetchall()  # doctest: +SKIP
     [('oil', 1), ('tea', 5)]
 
-A connection is a session of the gateway. Queries run in batch mode, so a query gives its final rows. Unbounded tables
+A connection is a session of the gateway. Queries run in batch mode, so a query returns its final rows. Unbounded tables
 need streaming mode: ``connect(changelog=True)``, or the option ``execution.runtime-mode``.
 
 Sources: PEP 249. FLIP-293, Flink's JDBC driver, which also sets batch mode.
@@ -48,7 +48,7 @@ _ZONE = "table.local-time-zone"
 
 
 class Warning(Exception):  # noqa: A001, N818 - the name in PEP 249
-    """Not raised here; PEP 249 asks for it."""
+    """Not raised here; PEP 249 requires it."""
 
 
 class Error(Exception):
@@ -78,7 +78,7 @@ class OperationalError(DatabaseError):
 
 
 class IntegrityError(DatabaseError):
-    """Not raised here; PEP 249 asks for it."""
+    """Not raised here; PEP 249 requires it."""
 
 
 class InternalError(DatabaseError):
@@ -90,7 +90,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """Transactions (GW033), changes where only rows are asked for (GW032), or ``to_sql`` of pandas (GW034)."""
+    """Transactions (GW033), changes where only rows are requested (GW032), or ``to_sql`` of pandas (GW034)."""
 
 
 _OF_SQLITE = "sqlite_master"
@@ -161,7 +161,7 @@ Description = tuple[str, str, None, int | None, int | None, int | None, bool]
 """Name, type, display size, internal size, precision, scale, and whether there are NULLs."""
 
 
-def _described(column: ResultColumn) -> Description:
+def _description(column: ResultColumn) -> Description:
     kind = column.type
     return column.name, type_code(kind), None, kind.length, kind.precision, kind.scale, kind.nullable
 
@@ -195,8 +195,8 @@ def connect(
             ``-D``. Then ``execution.runtime-mode`` is STREAMING by default.
 
     Raises:
-        OperationalError: RUN161, the gateway cannot be reached; RUN162, it refuses; RUN163, it is no SQL gateway; an
-            option is unknown or has a wrong value.
+        OperationalError: RUN161, the gateway cannot be reached; RUN162, it refuses; RUN163, it is not an SQL gateway;
+            an option is unknown or has a wrong value.
     """
     session_options = {_MODE: "STREAMING" if changelog else "BATCH", **(options or {})}
     try:
@@ -224,10 +224,10 @@ class _Session:
         self.closed = False
         self.abandoned: deque[Statement] = deque()
 
-    def require_open(self, what: str = "connection", is_open: bool = True) -> None:
+    def require_open(self, subject: str = "connection", is_open: bool = True) -> None:
         """Raises InterfaceError GW030."""
         if self.closed or not is_open:
-            raise _as(InterfaceError, GatewayError("GW030", what="connection" if self.closed else what))
+            raise _as(InterfaceError, GatewayError("GW030", what="connection" if self.closed else subject))
 
     @contextlib.contextmanager
     def errors(self) -> Iterator[None]:
@@ -317,7 +317,7 @@ class Cursor:
     """Runs statements one after the other, from :meth:`Connection.cursor`. Leaving a ``with`` closes it.
 
     Attributes:
-        arraysize: number of rows that :meth:`fetchmany` gives by default.
+        arraysize: number of rows that :meth:`fetchmany` returns by default.
     """
 
     def __init__(self, connection: Connection, session: _Session) -> None:
@@ -365,13 +365,13 @@ class Cursor:
 
     @property
     def job_id(self) -> str | None:
-        """Of the job that the last statement started, as SHOW JOBS lists it; None where it started none."""
+        """Of the job that the last statement started, as SHOW JOBS lists it; None if it started none."""
         return self._job_id
 
     def execute(self, operation: str, parameters: Sequence[Any] | None = None) -> Cursor:
-        """Runs a statement. Returns when a query gives rows or its job runs, and when the job of an INSERT runs.
+        """Runs a statement. Returns when a query returns rows or its job runs, and when the job of an INSERT runs.
 
-        An INSERT goes on in the background. With the option ``table.dml-sync`` its end is waited for.
+        An INSERT continues in the background. With the option ``table.dml-sync`` its end is waited for.
 
         Args:
             operation: SQL, with ``?`` for parameters.
@@ -409,7 +409,7 @@ class Cursor:
         that of the last one.
 
         Raises:
-            ProgrammingError: as :meth:`execute`; GW031, the statement gives rows.
+            ProgrammingError: as :meth:`execute`; GW031, the statement returns rows.
             DataError, OperationalError: as :meth:`execute`.
         """
         self._require_open()
@@ -443,7 +443,8 @@ class Cursor:
     def fetchmany(self, size: int | None = None) -> list[tuple[Any, ...]]:
         """The next ``size`` rows, by default :attr:`arraysize`; fewer at the end, none after it.
 
-        With ``changelog`` it waits for one row, and gives those that are there. Raises as :meth:`fetchone`.
+        With ``changelog`` it waits for one row, and returns those that are there. Raises the same errors as
+        :meth:`fetchone`.
         """
         self._require_result()
         count = self.arraysize if size is None else size
@@ -457,7 +458,8 @@ class Cursor:
         return rows
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows that are left. Of a query without an end, it never returns. Raises as :meth:`fetchone`."""
+        """All rows that are left. Of a query without an end, it never returns. Raises the same errors as
+        :meth:`fetchone`."""
         self._require_result()
         while self._statement is not None:
             self._fetch()
@@ -487,7 +489,7 @@ class Cursor:
                 statement.cancel()
 
     def close(self) -> None:
-        """Gives the result up; the job of a query ends. Can be called again."""
+        """Drops the result; the job of a query ends. Can be called again."""
         if self._open and not self._session.closed:
             self._discard()
         self._open = False
@@ -540,7 +542,7 @@ class Cursor:
     def _describe(self, columns: Sequence[ResultColumn]) -> None:
         self._read = row_reader([c.name for c in columns], [c.type for c in columns])
         ops = (_OP,) if self._has_ops else ()
-        self._description = (*ops, *map(_described, columns))
+        self._description = (*ops, *map(_description, columns))
 
     @property
     def _has_ops(self) -> bool:

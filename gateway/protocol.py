@@ -16,7 +16,7 @@ from stateplan.common.types import LogicalType
 
 
 class PageKind(enum.Enum):
-    """What a fetch gives. Source: Flink's ``ResultSet.ResultType``."""
+    """What a fetch returns. Source: Flink's ``ResultSet.ResultType``."""
 
     NOT_READY = "NOT_READY"
     PAYLOAD = "PAYLOAD"
@@ -45,8 +45,8 @@ class ResultPage:
         has_content: whether the rows are more than ``OK``.
         job_id: of the job that the statement started.
         notes: sentences for the user; over HTTP those of a job, with the last page.
-        insert_only: whether the rows of a query are all insertions; False where that is not known.
-        values: the rows as values of JSON, where they were asked for so; ``rows`` is empty then.
+        insert_only: whether the rows of a query are all insertions; False if that is not known.
+        values: the rows as values of JSON, if the client requested that; ``rows`` is empty then.
     """
 
     kind: PageKind
@@ -85,7 +85,7 @@ class GatewaySession(Protocol):
         """Ends what the operation does; a job that an INSERT has started runs on."""
 
     def close_operation(self, operation: str) -> None:
-        """Gives the result up. The job of a query ends."""
+        """Drops the result. The job of a query ends."""
 
     def complete(self, statement: str, position: int) -> list[str]:
         """What may be written at ``position`` of a statement that is not complete."""

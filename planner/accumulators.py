@@ -53,11 +53,11 @@ def _map_view(key: LogicalType, value: str, value_class: Json | None = None) -> 
 
 
 def _list_view(element: LogicalType) -> Json:
-    described: Json = {"name": "list", "conversionClass": "java.util.List"}
+    descriptor: Json = {"name": "list", "conversionClass": "java.util.List"}
     if element.root in _BOXED:
-        described["elementClass"] = {"conversionClass": _BOXED[element.root]}
+        descriptor["elementClass"] = {"conversionClass": _BOXED[element.root]}
     text = f"STRUCTURED<'{_VIEWS}.ListView', `list` ARRAY<{element}>>"
-    external = {"logicalType": text, "fields": [described]}
+    external = {"logicalType": text, "fields": [descriptor]}
     return {"type": "RAW", "class": f"{_VIEWS}.ListView", "externalDataType": external}
 
 
@@ -101,7 +101,7 @@ def collect_map(argument: LogicalType) -> LogicalType:
 
 
 def list_views(argument: LogicalType) -> LogicalType:
-    """LISTAGG of what may be retracted: values, and those retracted before they came."""
+    """LISTAGG of what may be retracted: values, and those retracted before they arrived."""
     view = _list_view(LogicalType("VARCHAR", False, length=2147483647))
     return _structured(
         "ListAggWithRetractAggFunction$ListAggWithRetractAccumulator", [("list", view), ("retractList", view)]
@@ -144,7 +144,7 @@ _SERIALIZERS = {
 
 
 def array_list(argument: LogicalType) -> LogicalType | None:
-    """ARRAY_AGG: values, and those retracted before they came; None for values whose serializer is not known."""
+    """ARRAY_AGG: values, and those retracted before they arrived; None for values whose serializer is not known."""
     serializer = _SERIALIZERS.get(argument.root)
     if serializer is None:
         return None

@@ -18,7 +18,7 @@ from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.lowering import lower
 from stateplan.planner.passes import Optimized, optimize, optimize_together
 from stateplan.planner.physical import Physical
-from stateplan.planner.side_outputs import as_flink_knows, check_hints, marked, side_inserts
+from stateplan.planner.side_outputs import as_flink_knows, check_hints, side_inserts, with_marks
 
 Fields = list[tuple[str, LogicalType]]
 
@@ -41,7 +41,7 @@ class InsertPlan:
 
 
 @dataclass(frozen=True)
-class Planned:
+class JointPlan:
     """What runs together, planned.
 
     Attributes:
@@ -100,8 +100,8 @@ def plan_query(
     return fields, InsertPlan(query, source, sink, optimize(sink, options))
 
 
-def plan_together(inserts: Sequence[InsertPlan], catalog: CatalogManager, options: Mapping[str, str]) -> Planned:
-    """The plan of one INSERT, or of all INSERTs of a statement set. Raises as :func:`plan_insert`."""
+def plan_together(inserts: Sequence[InsertPlan], catalog: CatalogManager, options: Mapping[str, str]) -> JointPlan:
+    """The plan of one INSERT, or of all INSERTs of a statement set. Raises the same errors as :func:`plan_insert`."""
     physical = optimize_together([insert.plan for insert in inserts], of_mode(options))
     graph = lower(physical, of_mode(options))
     for insert in inserts:
@@ -110,10 +110,10 @@ def plan_together(inserts: Sequence[InsertPlan], catalog: CatalogManager, option
     if side:
         more = [plan_insert(node, text, catalog, options).plan for _, node, text in side]
         outputs = [plan for one in more for plan in optimize_together([one], of_mode(options))]
-        graph = marked(lower([*physical, *outputs], of_mode(options)), [kind for kind, *_ in side])
-    return Planned([insert.bound for insert in inserts], physical, as_flink_knows(graph))
+        graph = with_marks(lower([*physical, *outputs], of_mode(options)), [kind for kind, *_ in side])
+    return JointPlan([insert.bound for insert in inserts], physical, as_flink_knows(graph))
 
 
 def query_schema(query: exp.Expr, catalog: CatalogManager, options: Mapping[str, str], source: str) -> Fields:
-    """Name and type of the columns of a query. Raises as :func:`plan_insert`."""
+    """Name and type of the columns of a query. Raises the same errors as :func:`plan_insert`."""
     return list(QueryBinder(catalog, source, batch=is_batch(options)).bind(query).fields)

@@ -1,8 +1,9 @@
-"""STATE_TTL hints of 0, next to a TTL of the job: states that no hint can name live as long as those that have it.
+"""STATE_TTL hints of 0 (never expire) in a job that has a TTL: the states that no hint can name do not expire either.
 
-A hint names inputs of joins and aggregates. The state in front of such an input that holds its last rows, and that of a
-sink that puts changes in order, have no name. Flink lets them expire by the TTL of the job: what comes later looks new,
-or takes nothing back, and a state that never expires keeps rows that are gone.
+A hint names inputs of joins and aggregates. It cannot name the state of a changelog normalization upstream of such an
+input, or the state of a sink that reorders changes. In Flink, these states expire after the TTL of the job. Then a
+later change of a row looks like a new row, or retracts nothing, and the state that never expires keeps rows that no
+longer exist.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from stateplan.execnodes.nodes.base import CompiledTtl, ExecNode
 
 
 def with_states_of_hints(graph: ExecGraph) -> ExecGraph:
-    """``graph``, in which states without a name never expire where the state behind them, or one in front of a sink,
-    never does because a hint says so."""
-    changed = [_never(node) for node in graph.nodes if _follows(graph, node)]
-    return graph.replace(changed) if changed else graph
+    """``graph``, with endless TTLs for states that no hint can name. That applies to such a state if a hint of 0 makes
+    a state downstream of it endless, or upstream of it in the case of a sink."""
+    new_nodes = [_never(node) for node in graph.nodes if _follows(graph, node)]
+    return graph.replace(new_nodes) if new_nodes else graph
 
 
 def compiled_entries(ttls: list[CompiledTtl]) -> list[dict[str, str]]:
-    """How a node says what the compiler wrote as the TTLs of its states."""
+    """The entries in which a node records the TTLs that the compiler wrote for its states."""
     return [{"ttl": format_ttl(c.ttl), "from": c.origin} for c in ttls]
 
 
@@ -46,22 +47,22 @@ def _never(node: ExecNode) -> ExecNode:
 
 def _behind(graph: ExecGraph, node: ExecNode) -> Iterator[CompiledTtl]:
     """The TTLs of the states that keep the rows of ``node``: the nearest ones, through operators without state."""
-    waiting = [node]
-    while waiting:
-        source = waiting.pop()
+    queue = [node]
+    while queue:
+        source = queue.pop()
         for reader in graph.consumers(source):
             ttls = compiled_ttls(reader)
             positions = [i for i, other in enumerate(graph.inputs(reader)) if other.id == source.id]
             yield from (ttl for i, ttl in enumerate(ttls) if reader.input_of_state(i) in positions)
             if not ttls:
-                waiting.append(reader)
+                queue.append(reader)
 
 
 def _in_front(graph: ExecGraph, node: ExecNode) -> Iterator[CompiledTtl]:
     """The TTLs of the nearest states whose rows reach ``node``."""
-    waiting = [node]
-    while waiting:
-        for source in graph.inputs(waiting.pop()):
+    queue = [node]
+    while queue:
+        for source in graph.inputs(queue.pop()):
             yield from compiled_ttls(source)
             if not compiled_ttls(source):
-                waiting.append(source)
+                queue.append(source)

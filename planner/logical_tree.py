@@ -55,12 +55,12 @@ _AT_ONCE: tuple[Rule, ...] = (simplify_bound_join, push_join_expressions)
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A line of the tree, and what stands below it."""
+class TreeNode:
+    """A line of the tree, and what is below it."""
 
     name: str
     arguments: tuple[str, ...]
-    inputs: tuple[Shown, ...] = ()
+    inputs: tuple[TreeNode, ...] = ()
 
     @property
     def line(self) -> str:
@@ -69,11 +69,11 @@ class Shown:
 
 def logical_tree(top: Rel) -> str:
     """The tree of a bound INSERT or query: a line per relation, its inputs below it."""
-    return "".join(_branches(_Logical().shown(sequence(top, _AT_ONCE))))
+    return "".join(_branches(_Logical().tree_of(sequence(top, _AT_ONCE))))
 
 
-def _branches(top: Shown) -> Iterator[str]:
-    stack: list[tuple[Shown, tuple[bool, ...]]] = [(top, ())]
+def _branches(top: TreeNode) -> Iterator[str]:
+    stack: list[tuple[TreeNode, tuple[bool, ...]]] = [(top, ())]
     while stack:
         node, lasts = stack.pop()
         above = "".join("   " if last else ":  " for last in lasts[:-1])
@@ -82,8 +82,8 @@ def _branches(top: Shown) -> Iterator[str]:
         stack += [(node.inputs[i], (*lasts, i == end)) for i in range(end, -1, -1)]
 
 
-def _indented(top: Shown, depth: int = 0) -> Iterator[str]:
-    """As it stands within an expression: ``RelOptUtil.toString``."""
+def _indented(top: TreeNode, depth: int = 0) -> Iterator[str]:
+    """As it is within an expression: ``RelOptUtil.toString``."""
     yield f"{'  ' * depth}{top.line}\n"
     for below in top.inputs:
         yield from _indented(below, depth + 1)
@@ -98,7 +98,7 @@ class _Row:
 
 
 class _Logical:
-    """Shows relations; knows the rows around those that stand within expressions.
+    """Shows relations; knows the rows around those that are within expressions.
 
     References to such rows are numbered as Calcite meets them: what a query reads before what it does with that.
     """
@@ -118,7 +118,7 @@ class _Logical:
         return f"{row.name}.{row.fields[index]}"
 
     def _within(self, rel: Rel) -> str:
-        return "".join(_indented(self.shown(sequence(rel, _AT_ONCE))))
+        return "".join(_indented(self.tree_of(sequence(rel, _AT_ONCE))))
 
     def _row_around(self, rel: Rel, expressions: Iterable[Rex]) -> _Row:
         """The row of ``rel``, which queries within ``expressions`` may refer to."""
@@ -135,81 +135,81 @@ class _Logical:
         self._around[number] = row
         return row, number
 
-    def shown(self, rel: Rel) -> Shown:
+    def tree_of(self, rel: Rel) -> TreeNode:
         """``rel`` and all below."""
-        return _SHOWN[type(rel)](self, rel)
+        return _WRITERS[type(rel)](self, rel)
 
     # one method per relation
 
-    def sink(self, rel: Sink) -> Shown:
+    def sink(self, rel: Sink) -> TreeNode:
         arguments = [f"table=[{'.'.join(rel.table.identifier.parts)}]"]
         if rel.targets is not None:
             arguments.append(f"targetColumns=[{','.join(f'[{i}]' for i in rel.targets)}]")
         arguments.append(f"fields=[{', '.join(field_names(rel.input))}]")
-        return Shown("LogicalSink", (arguments[0], *arguments[1:]), (self.shown(rel.input),))
+        return TreeNode("LogicalSink", (arguments[0], *arguments[1:]), (self.tree_of(rel.input),))
 
-    def scan(self, rel: Scan) -> Shown:
+    def scan(self, rel: Scan) -> TreeNode:
         read = [f"metadata=[{', '.join(a.metadata)}]" for a in rel.abilities if isinstance(a, ProjectAbility)]
         arguments = [f"table=[[{', '.join([*rel.table.identifier.parts, *read])}]]"]
         options = ", ".join(f"{key}={redacted_value(key, text)}" for key, text in rel.hints)
-        hints = [] if rel.named is None else [f"[ALIAS inheritPath:[] options:[{rel.named}]]"]
+        hints = [] if rel.alias_in_text is None else [f"[ALIAS inheritPath:[] options:[{rel.alias_in_text}]]"]
         hints += [f"[OPTIONS inheritPath:[] options:{{{options}}}]"] if options else []
         if hints:
             arguments.append(f"hints=[[{', '.join(hints)}]]")
-        return Shown("LogicalTableScan", tuple(arguments))
+        return TreeNode("LogicalTableScan", tuple(arguments))
 
-    def values(self, rel: Values) -> Shown:
+    def values(self, rel: Values) -> TreeNode:
         rows = ", ".join("{ " + ", ".join(map(value, row)) + " }" for row in rel.tuples)
-        return Shown("LogicalValues", (f"tuples=[[{rows}]]",))
+        return TreeNode("LogicalValues", (f"tuples=[[{rows}]]",))
 
-    def project(self, rel: Project) -> Shown:
+    def project(self, rel: Project) -> TreeNode:
         if rel.grouping is not None:
             return self._grouped(rel.grouping)
         if isinstance(rel.input, FunctionCorrelate) and is_identity(rel.exprs, rel.input):
             return self.function(rel.input, rel.names)
-        below, row = self.shown(rel.input), self._row_around(rel.input, rel.exprs)
+        below, row = self.tree_of(rel.input), self._row_around(rel.input, rel.exprs)
         exprs = [simplify_preserving_type(e, "UNKNOWN") for e in rel.exprs]
         columns = [f"{n}=[{self.text(e, rel.input)}]" for n, e in zip(rel.names, exprs, strict=True)]
-        return Shown("LogicalProject", (*_variables(row), *columns), (below,))
+        return TreeNode("LogicalProject", (*_variables(row), *columns), (below,))
 
-    def filter(self, rel: Filter) -> Shown:
-        below, row = self.shown(rel.input), self._row_around(rel.input, [rel.condition])
+    def filter(self, rel: Filter) -> TreeNode:
+        below, row = self.tree_of(rel.input), self._row_around(rel.input, [rel.condition])
         condition = f"condition=[{self.text(rel.condition, rel.input)}]"
-        return Shown("LogicalFilter", (condition, *_variables(row)), (below,))
+        return TreeNode("LogicalFilter", (condition, *_variables(row)), (below,))
 
-    def join(self, rel: Join) -> Shown:
+    def join(self, rel: Join) -> TreeNode:
         if isinstance(rel.right, Snapshot):
             return self._versions(rel, rel.right.time or 0, rel.right.input)
         arguments = (f"condition=[{self.text(rel.condition)}]", f"joinType=[{rel.join_type.lower()}]")
-        return Shown("LogicalJoin", (*arguments, *_hints(rel)), (self.shown(rel.left), self.shown(rel.right)))
+        return TreeNode("LogicalJoin", (*arguments, *_hints(rel)), (self.tree_of(rel.left), self.tree_of(rel.right)))
 
-    def temporal(self, rel: TemporalJoin) -> Shown:
+    def temporal(self, rel: TemporalJoin) -> TreeNode:
         return self._versions(rel, rel.left_time, rel.right)
 
-    def _versions(self, rel: Join | TemporalJoin, time: int, right: Rel) -> Shown:
+    def _versions(self, rel: Join | TemporalJoin, time: int, right: Rel) -> TreeNode:
         """A join with the versions of ``right`` at the field ``time`` of the left rows."""
-        width, left = rel.left.width, self.shown(rel.left)
+        width, left = rel.left.width, self.tree_of(rel.left)
         row, number = self._alone(rel.left)
         period = self._outer_field(number, time)
         before = self._references  # the condition is read with both sides in sight
         condition = seen_from_right(rel.condition, width, number)
-        found = Shown("LogicalSnapshot", (f"period=[{period}]",), (self.shown(right),))
+        versions = TreeNode("LogicalSnapshot", (f"period=[{period}]",), (self.tree_of(right),))
         if not is_always_true(condition):
-            found = Shown("LogicalFilter", (f"condition=[{self.text(condition)}]",), (found,))
+            versions = TreeNode("LogicalFilter", (f"condition=[{self.text(condition)}]",), (versions,))
         self._references = before
-        used = {time, *(i for i in ops.refs(rel.condition) if i < width)}
-        return _correlated(row, rel.join_type, used, left, found)
+        used_fields = {time, *(i for i in ops.refs(rel.condition) if i < width)}
+        return _correlated(row, rel.join_type, used_fields, left, versions)
 
-    def correlate(self, rel: Correlate) -> Shown:
-        left, row = self.shown(rel.left), _Row(field_names(rel.left))
+    def correlate(self, rel: Correlate) -> TreeNode:
+        left, row = self.tree_of(rel.left), _Row(field_names(rel.left))
         self._around[rel.number] = row
-        right = self.shown(rel.right)
+        right = self.tree_of(rel.right)
         return _correlated(row, rel.join_type, _outer_columns(rel.right, rel.number), left, right)
 
-    def function(self, rel: FunctionCorrelate, names: Sequence[str] | None = None) -> Shown:
+    def function(self, rel: FunctionCorrelate, names: Sequence[str] | None = None) -> TreeNode:
         width = rel.input.width
-        left, (row, around) = self.shown(rel.input), self._alone(rel.input)
-        used = {i for o in rel.call.operands for i in ops.refs(o)}
+        left, (row, around) = self.tree_of(rel.input), self._alone(rel.input)
+        used_fields = {i for o in rel.call.operands for i in ops.refs(o)}
         operands = [self.text(seen_from_right(o, width, around)) for o in rel.call.operands]
         fields = (names or field_names(rel))[width:]
         if rel.is_unnest:
@@ -218,87 +218,87 @@ class _Logical:
                 return right
         else:
             call = rel.call.catalog_name or rel.call.system_name or rel.call.name
-            given = [(f.name, f.type) for f in rel.call.type.fields]
-            arguments = (f"invocation=[{call}({', '.join(operands)})]", f"rowType=[{record(given)}]")
-            right = Shown("LogicalTableFunctionScan", arguments)
-        return _correlated(row, rel.join_type, used, left, right)
+            result_fields = [(f.name, f.type) for f in rel.call.type.fields]
+            arguments = (f"invocation=[{call}({', '.join(operands)})]", f"rowType=[{record(result_fields)}]")
+            right = TreeNode("LogicalTableFunctionScan", arguments)
+        return _correlated(row, rel.join_type, used_fields, left, right)
 
-    def _unnested(self, rel: FunctionCorrelate, operands: Sequence[str], fields: Sequence[str]) -> Shown:
-        one = Shown("LogicalValues", ("tuples=[[{ 0 }]]",))
+    def _unnested(self, rel: FunctionCorrelate, operands: Sequence[str], fields: Sequence[str]) -> TreeNode:
+        one = TreeNode("LogicalValues", ("tuples=[[{ 0 }]]",))
         (operand,) = rel.call.operands
-        given = field_names(rel.input)[operand.index] if isinstance(operand, InputRef) else "EXPR$0"
-        collection = Shown("LogicalProject", (f"{given}=[{operands[0]}]",), (one,))
+        name = field_names(rel.input)[operand.index] if isinstance(operand, InputRef) else "EXPR$0"
+        collection = TreeNode("LogicalProject", (f"{name}=[{operands[0]}]",), (one,))
         numbered = ("withOrdinality=[true]",) if "ORDINALITY" in rel.call.name else ()
-        elements = Shown("Uncollect", numbered, (collection,))
+        elements = TreeNode("Uncollect", numbered, (collection,))
         columns = tuple(f"{n}=[${i}]" for i, n in enumerate(fields))
-        return Shown("LogicalProject", columns, (elements,))
+        return TreeNode("LogicalProject", columns, (elements,))
 
-    def aggregate(self, rel: Aggregate) -> Shown:
+    def aggregate(self, rel: Aggregate) -> TreeNode:
         group = f"group=[{{{', '.join(map(str, rel.group))}}}]"
-        return Shown("LogicalAggregate", (group, *_calls(rel.calls), *_hints(rel)), (self.shown(rel.input),))
+        return TreeNode("LogicalAggregate", (group, *_calls(rel.calls), *_hints(rel)), (self.tree_of(rel.input),))
 
-    def _grouped(self, grouping: Grouping) -> Shown:
-        whole = tuple(range(grouping.keys))
-        below = self.shown(grouping.input) if grouping.window is None else self._windowed(grouping)
-        arguments = [f"group=[{{{', '.join(map(str, whole))}}}]"]
-        if grouping.sets != (whole,):
+    def _grouped(self, grouping: Grouping) -> TreeNode:
+        all_keys = tuple(range(grouping.keys))
+        below = self.tree_of(grouping.input) if grouping.window is None else self._windowed(grouping)
+        arguments = [f"group=[{{{', '.join(map(str, all_keys))}}}]"]
+        if grouping.sets != (all_keys,):
             sets = (f"{{{', '.join(map(str, sorted(keys)))}}}" for keys in grouping.sets)
             arguments.append(f"groups=[[{', '.join(sets)}]]")
-        return Shown("LogicalAggregate", (*arguments, *_calls(grouping.calls)), (below,))
+        return TreeNode("LogicalAggregate", (*arguments, *_calls(grouping.calls)), (below,))
 
-    def _windowed(self, grouping: Grouping) -> Shown:
+    def _windowed(self, grouping: Grouping) -> TreeNode:
         """The projection below an aggregate by windows, with the call of the window."""
         rel = grouping.input
         assert isinstance(rel, Project) and grouping.window is not None
         at, window = grouping.window
         columns = [f"{n}=[{self.text(e, rel.input)}]" for n, e in zip(rel.names, rel.exprs, strict=True)]
         columns[at] = f"$f{at}=[{self.text(window, rel.input)}]"
-        return Shown("LogicalProject", tuple(columns), (self.shown(rel.input),))
+        return TreeNode("LogicalProject", tuple(columns), (self.tree_of(rel.input),))
 
-    def union(self, rel: Union) -> Shown:
-        return Shown("LogicalUnion", (f"all=[{str(rel.all).lower()}]",), tuple(map(self.shown, rel.sources)))
+    def union(self, rel: Union) -> TreeNode:
+        return TreeNode("LogicalUnion", (f"all=[{str(rel.all).lower()}]",), tuple(map(self.tree_of, rel.sources)))
 
-    def set_operation(self, rel: SetOperation) -> Shown:
+    def set_operation(self, rel: SetOperation) -> TreeNode:
         name = "LogicalIntersect" if rel.operator == "INTERSECT" else "LogicalMinus"
-        return Shown(name, (f"all=[{str(rel.all).lower()}]",), (self.shown(rel.left), self.shown(rel.right)))
+        return TreeNode(name, (f"all=[{str(rel.all).lower()}]",), (self.tree_of(rel.left), self.tree_of(rel.right)))
 
-    def sort(self, rel: Sort) -> Shown:
+    def sort(self, rel: Sort) -> TreeNode:
         arguments = [f"sort{k}=[${i}]" for k, (i, _, _) in enumerate(rel.order)]
         arguments += [f"dir{k}=[{_direction(*o, '-')}]" for k, o in enumerate(rel.order)]
         if rel.offset:
             arguments.append(f"offset=[{rel.offset}]")
         if rel.fetch is not None:
             arguments.append(f"fetch=[{rel.fetch}]")
-        below = self.shown(rel.input)
+        below = self.tree_of(rel.input)
         if isinstance(rel.input, (Union, SetOperation, Values)):
-            below = _all_fields(rel.input, below)  # ORDER BY of what is no SELECT is that of a SELECT * over it
-        return Shown("LogicalSort", tuple(arguments), (below,))
+            below = _all_fields(rel.input, below)  # ORDER BY of what is not a SELECT is that of a SELECT * over it
+        return TreeNode("LogicalSort", tuple(arguments), (below,))
 
-    def watermark(self, rel: WatermarkAssigner) -> Shown:
+    def watermark(self, rel: WatermarkAssigner) -> TreeNode:
         name = field_names(rel)[rel.rowtime]
         arguments = (f"rowtime=[{name}]", f"watermark=[{self.text(rel.watermark)}]")
-        return Shown("LogicalWatermarkAssigner", arguments, (self.shown(rel.input),))
+        return TreeNode("LogicalWatermarkAssigner", arguments, (self.tree_of(rel.input),))
 
-    def window_table(self, rel: WindowTable) -> Shown:
+    def window_table(self, rel: WindowTable) -> TreeNode:
         keys = f" PARTITION BY(${', $'.join(map(str, rel.window.keys))})" if rel.window.keys else ""
         time = charset(field_names(rel.input)[rel.time])
-        given = [f"TABLE(#0){keys}", f"DESCRIPTOR({time})", *(self.text(e) for e in rel.lengths)]
-        return self._call_of_tables(f"{rel.window.kind}({', '.join(given)})", rel)
+        arguments = [f"TABLE(#0){keys}", f"DESCRIPTOR({time})", *(self.text(e) for e in rel.lengths)]
+        return self._call_of_tables(f"{rel.window.kind}({', '.join(arguments)})", rel)
 
-    def process_table(self, rel: ProcessTable | ChangelogFunction) -> Shown:
+    def process_table(self, rel: ProcessTable | ChangelogFunction) -> TreeNode:
         return self._call_of_tables(invocation(rel), rel)
 
-    def _call_of_tables(self, call: str, rel: Rel) -> Shown:
+    def _call_of_tables(self, call: str, rel: Rel) -> TreeNode:
         """A function of tables, of which it reads all columns."""
-        below = tuple(_all_fields(source, self.shown(source)) for source in rel.inputs)
-        return Shown("LogicalTableFunctionScan", (f"invocation=[{call}]", f"rowType=[{record(rel.fields)}]"), below)
+        below = tuple(_all_fields(source, self.tree_of(source)) for source in rel.inputs)
+        return TreeNode("LogicalTableFunctionScan", (f"invocation=[{call}]", f"rowType=[{record(rel.fields)}]"), below)
 
-    def table_aggregate(self, rel: TableAggregate) -> Shown:
+    def table_aggregate(self, rel: TableAggregate) -> TreeNode:
         group = f"group=[{{{', '.join(map(str, rel.group))}}}]"
         arguments = (group, f"tableAggregate=[[{_call_text(rel.call)}]]")
-        return Shown("LogicalTableAggregate", arguments, (self.shown(rel.input),))
+        return TreeNode("LogicalTableAggregate", arguments, (self.tree_of(rel.input),))
 
-    def match(self, rel: Match) -> Shown:
+    def match(self, rel: Match) -> TreeNode:
         below = field_names(rel.input)
         order = ", ".join(f"{i} {_direction(i, up, last, '-')}" for i, up, last in rel.order)
         defines = ", ".join(self.text(e) for _, e in rel.defines)
@@ -317,7 +317,7 @@ class _Logical:
             f"patternDefinitions=[[{defines}]]",
             f"inputFields=[[{', '.join(below)}]]",
         )
-        return Shown("LogicalMatch", arguments, (self.shown(rel.input),))
+        return TreeNode("LogicalMatch", arguments, (self.tree_of(rel.input),))
 
 
 def _variables(row: _Row) -> tuple[str, ...]:
@@ -325,38 +325,38 @@ def _variables(row: _Row) -> tuple[str, ...]:
     return (f"variablesSet=[[{row.name}]]",) if row.name else ()
 
 
-def _correlated(row: _Row, kind: str, used: Iterable[int], left: Shown, right: Shown) -> Shown:
-    columns = ", ".join(map(str, sorted(used)))
+def _correlated(row: _Row, kind: str, used_fields: Iterable[int], left: TreeNode, right: TreeNode) -> TreeNode:
+    columns = ", ".join(map(str, sorted(used_fields)))
     arguments = (f"correlation=[{row.name}]", f"joinType=[{kind.lower()}]", f"requiredColumns=[{{{columns}}}]")
-    return Shown("LogicalCorrelate", arguments, (left, right))
+    return TreeNode("LogicalCorrelate", arguments, (left, right))
 
 
-def _all_fields(rel: Rel, shown: Shown) -> Shown:
-    """The projection of all fields of ``rel``, which is ``shown``."""
-    return Shown("LogicalProject", tuple(f"{n}=[${i}]" for i, n in enumerate(field_names(rel))), (shown,))
+def _all_fields(rel: Rel, tree: TreeNode) -> TreeNode:
+    """The projection of all fields of ``rel``, which is ``tree``."""
+    return TreeNode("LogicalProject", tuple(f"{n}=[${i}]" for i, n in enumerate(field_names(rel))), (tree,))
 
 
 def _fields_of(below: Rel | None) -> Callable[[int], str]:
-    """How fields of ``below`` are written. What tells something of a window is a call over the key that it is."""
+    """How fields of ``below`` are written. A property of a window is a call over the key that is the window."""
     while isinstance(below, Filter):
         below = below.input
     grouping = below.grouping if isinstance(below, Project) else None
     if grouping is None or grouping.window is None:
         return lambda index: f"${index}"
-    keys, told, (at, _) = grouping.keys, grouping.told, grouping.window
+    keys, property_names, (at, _) = grouping.keys, grouping.property_names, grouping.window
 
     def field(index: int) -> str:
         if index < keys:
             return f"${index}"
         number = index - keys
-        return f"{told[number]}(${at})" if number < len(told) else f"${index - len(told)}"
+        return f"{property_names[number]}(${at})" if number < len(property_names) else f"${index - len(property_names)}"
 
     return field
 
 
 def _outer_columns(rel: Rel, number: int) -> list[int]:
     """The fields of the row around the subquery ``number`` that its relation refers to."""
-    found: set[int] = set()
+    columns: set[int] = set()
     stack: list[Any] = [rel]
     while stack:
         for part in walk(stack.pop()):
@@ -364,10 +364,10 @@ def _outer_columns(rel: Rel, number: int) -> list[int]:
                 for inner in ops.walk(rex):
                     outer = outer_of(inner)
                     if outer is not None and outer[0] == number:
-                        found.add(outer[1])
+                        columns.add(outer[1])
                     if isinstance(inner, SubQuery):
                         stack.append(inner.rel)
-    return sorted(found)
+    return sorted(columns)
 
 
 def _expressions(rel: Rel) -> Iterator[Rex]:
@@ -387,14 +387,14 @@ def _after(text: str) -> str:
 
 def _hints(rel: Join | Aggregate) -> Iterator[str]:
     """The hints of the SELECT that a join or an aggregate is of."""
-    written = rel.written
-    if written is None:
+    query_hints = rel.query_hints
+    if query_hints is None:
         return
-    path = f"inheritPath:[{', '.join(map(str, written.path))}] " if written.path else ""
-    if written.multi and isinstance(rel, Join):
-        yield f"joinHints=[[[MULTI_JOIN {path}options:[{', '.join(written.multi)}]]]]"
-    if written.ttls:
-        options = ", ".join(f"{name}={text}" for name, text in written.ttls)
+    path = f"inheritPath:[{', '.join(map(str, query_hints.path))}] " if query_hints.path else ""
+    if query_hints.multi and isinstance(rel, Join):
+        yield f"joinHints=[[[MULTI_JOIN {path}options:[{', '.join(query_hints.multi)}]]]]"
+    if query_hints.ttls:
+        options = ", ".join(f"{name}={text}" for name, text in query_hints.ttls)
         yield f"stateTtlHints=[[[STATE_TTL {path}options:{{{options}}}]]]"
 
 
@@ -412,7 +412,7 @@ def _call_text(call: AggCall) -> str:
     return text + (f" FILTER ${call.filter}" if call.filter >= 0 else "")
 
 
-_SHOWN: dict[type[Rel], Callable[[_Logical, Any], Shown]] = {
+_WRITERS: dict[type[Rel], Callable[[_Logical, Any], TreeNode]] = {
     Sink: _Logical.sink,
     Scan: _Logical.scan,
     Values: _Logical.values,

@@ -35,14 +35,15 @@ def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
     graph = _Graph(options)
     for plan in plans:
         graph.add(plan)
-    return graph.made()
+    return graph.exec_graph()
 
 
 def lower_traced(plan: Physical, options: Mapping[str, str]) -> tuple[ExecGraph, Mapping[int, Physical]]:
-    """The exec graph of one sink, and the operator that each node was made of, by its id. Raises as :func:`lower`."""
+    """The exec graph of one sink, and the operator that each node was made of, by its id. Raises the same errors as
+    :func:`lower`."""
     graph = _Graph(options)
     graph.add(plan)
-    return graph.made(), graph.origins
+    return graph.exec_graph(), graph.origins
 
 
 class _Graph:
@@ -54,11 +55,11 @@ class _Graph:
         self.share_scans = self.share and bool(value(options, "table.optimizer.reuse-source-enabled"))
         self.nodes: list[ExecNode] = []
         self.edges: list[tuple[int, int]] = []
-        self.known: dict[str, int] = {}
+        self.ids_by_key: dict[str, int] = {}
         self.origins: dict[int, Physical] = {}
         self.identifiers: set[str] = set()
 
-    def made(self) -> ExecGraph:
+    def exec_graph(self) -> ExecGraph:
         """The graph of all that was added."""
         graph = ExecGraph(FLINK_VERSION, self.nodes, self.edges)
         return with_states_of_hints(graph) if corrects_flink(self.lowering.options) else graph
@@ -67,13 +68,13 @@ class _Graph:
         """Adds ``node`` and what is below it; returns its id."""
         inputs = [self.add(i) for i in node.inputs]
         kind = operator_of(execution_type(node))
-        made, compiled = self._made(kind, node)
+        exec_node, compiled = self._lower_node(kind, node)
         shareable = self.share_scans if isinstance(node.rel, Scan) else self.share and not isinstance(node.rel, Sink)
-        data = made.to_json()
-        late = self._late_tables(kind, node, made, [self.nodes[i - 1] for i in inputs])
+        data = exec_node.to_json()
+        late = self._late_tables(kind, node, exec_node, [self.nodes[i - 1] for i in inputs])
         key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update, late])
-        if shareable and key in self.known:
-            return self.known[key]
+        if shareable and key in self.ids_by_key:
+            return self.ids_by_key[key]
         identifier = kind.identifier(node.rel)
         if identifier is not None and identifier in self.identifiers:
             raise SqlError("SQL216", uid=identifier, place=node.rel.written_at)
@@ -81,32 +82,32 @@ class _Graph:
             self.identifiers.add(identifier)
         number = len(self.nodes) + 1
         ours = {"compiledTtl": compiled_entries(compiled)} if compiled else {}
-        self.nodes.append(made.replace(id=number, stateplan={**ours, **late} or None))
+        self.nodes.append(exec_node.replace(id=number, stateplan={**ours, **late} or None))
         self.origins[number] = node
         self.edges += [(i, number) for i in inputs]
-        self.known[key] = number
+        self.ids_by_key[key] = number
         return number
 
     @staticmethod
     def _late_tables(
-        kind: Operator[Any], node: Physical, made: ExecNode, inputs: Sequence[ExecNode]
+        kind: Operator[Any], node: Physical, exec_node: ExecNode, inputs: Sequence[ExecNode]
     ) -> dict[str, list[str | None]]:
         """What the node says of its late rows, if it drops any."""
         names = [None if hint is None else hint.late for hint in kind.late_hints(node.rel)]
-        return late_tables(names, len(inputs)) if any(names) and may_drop(made, inputs) else {}
+        return late_tables(names, len(inputs)) if any(names) and may_drop(exec_node, inputs) else {}
 
-    def _made(self, kind: Operator[Any], node: Physical) -> tuple[ExecNode, list[CompiledTtl]]:
+    def _lower_node(self, kind: Operator[Any], node: Physical) -> tuple[ExecNode, list[CompiledTtl]]:
         """The exec node without its id, and where the TTLs of its states come from.
 
         Raises:
-            PlanError: for a node that cannot stand in a plan.
+            PlanError: for a node that cannot appear in a plan.
         """
         try:
-            made = kind.lower(node.rel, node, self.lowering)
+            exec_node = kind.lower(node.rel, node, self.lowering)
         except ValidationError as error:
             raise plan_error(error) from error
-        entries, compiled = self.lowering.states(made, kind.state_hints(node.rel), kind.ttl_origin(node.rel))
-        return made.replace(state=entries) if entries else made, compiled
+        entries, compiled = self.lowering.states(exec_node, kind.state_hints(node.rel), kind.ttl_origin(node.rel))
+        return exec_node.replace(state=entries) if entries else exec_node, compiled
 
 
 def _nameless(data: JsonObject) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Where a syntax node stands in the text it came from, and the error for SQL that cannot be planned there.
+"""Where a syntax node is in the text it came from, and the error for SQL that cannot be planned there.
 
 The dialect marks every node with ``meta["start"]`` and ``meta["end"]``: offsets of its first and last character in
 the whole script. A call is marked with its name only, so that an unknown function is underlined, not its arguments.
@@ -41,11 +41,11 @@ def place_of(node: exp.Expr, source: str, file: str | None = None) -> Place:
 
 
 def text_of(node: exp.Expr, source: str) -> str:
-    """What was written for ``node``; nothing where it has no mark."""
+    """What was written for ``node``; nothing if it has no mark."""
     span = span_of(node)
     return source[slice(*span)] if span else ""
 
 
-def not_supported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
-    """SQL150: ``what`` is SQL that Flink plans and stateplan does not yet."""
-    return SqlError("SQL150", what=what, place=place, hint=hint)
+def not_supported(syntax: str, place: Place | None, hint: str | None = None) -> SqlError:
+    """SQL150: ``syntax`` is SQL that Flink plans and stateplan does not yet."""
+    return SqlError("SQL150", what=syntax, place=place, hint=hint)

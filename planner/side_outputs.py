@@ -46,16 +46,16 @@ def side_inserts(graph: ExecGraph, catalog: CatalogManager, options: Mapping[str
     Raises:
         CatalogError: CAT002 to CAT004, there is no such table.
         OptionError: OPT008, the rows do not fit into it; OPT009, a table whose invalid input cannot be kept.
-        SqlError: an option is no name of a table.
+        SqlError: an option is not a name of a table.
     """
     if is_batch(options):
         return []
     late, dropping = options.get(LATE_ROWS), [node for node in graph.nodes if may_drop(node, graph.inputs(node))]
     hinted = [[late_table(node, i) for i in range(len(graph.inputs(node)))] for node in dropping]
-    found = [_insert(LATE, late, LATE_ROWS, catalog)] if late and not all(all(names) for names in hinted) else []
+    inserts = [_insert(LATE, late, LATE_ROWS, catalog)] if late and not all(all(names) for names in hinted) else []
     for name in dict.fromkeys(name for names in hinted for name in names if name):
-        found.append(_insert(f"{LATE_OF}{name}", name, HINT, catalog))
-    return [*found, *(_insert(f"{ERRORS}{table}", name, key, catalog) for table, key, name in _errors(graph))]
+        inserts.append(_insert(f"{LATE_OF}{name}", name, HINT, catalog))
+    return [*inserts, *(_insert(f"{ERRORS}{table}", name, key, catalog) for table, key, name in _errors(graph))]
 
 
 def check_hints(node: exp.Expr, source: str, graph: ExecGraph, options: Mapping[str, str]) -> None:
@@ -69,46 +69,46 @@ def check_hints(node: exp.Expr, source: str, graph: ExecGraph, options: Mapping[
     Raises:
         SqlError: SQL124, none of its operators does.
     """
-    taken = {late_table(n, i) for n in graph.nodes for i in range(len(graph.inputs(n)))}
+    tables_in_use = {late_table(n, i) for n in graph.nodes for i in range(len(graph.inputs(n)))}
     items = (item for hint in node.find_all(exp.Hint) for item in hint.expressions)
     for item in items if not is_batch(options) else ():
         if item.name.upper() == HINT:
             for argument in item.expressions:
-                named = argument.expression if isinstance(argument, exp.EQ) else argument
-                if named.name not in taken:
-                    raise SqlError("SQL124", name=named.name, place=place_of(item, source))
+                table_node = argument.expression if isinstance(argument, exp.EQ) else argument
+                if table_node.name not in tables_in_use:
+                    raise SqlError("SQL124", name=table_node.name, place=place_of(item, source))
 
 
 def _insert(kind: str, name: str, key: str, catalog: CatalogManager) -> SideInsert:
-    named = parse(f"INSERT INTO {name} SELECT * FROM {name}")[0].this
-    table = catalog.resolve([part.name for part in named.parts]) if isinstance(named, exp.Table) else None
+    table_node = parse(f"INSERT INTO {name} SELECT * FROM {name}")[0].this
+    table = catalog.resolve([part.name for part in table_node.parts]) if isinstance(table_node, exp.Table) else None
     if not isinstance(table, CatalogTable):
         problem, form = "it is no table that rows can be written to", f"'{key}' = 'name', a table of the catalog"
         raise OptionError("OPT008", what=f"'{key}'", table=name, problem=problem, expected=form)
     fields = [(column.name, column.type) for column in table.schema.columns if not column.is_computed]
     check_columns(kind, table.identifier.summary, fields)
-    known = columns_of(kind)
-    nulls = ", ".join(f"CAST(NULL AS {known[column].summary()}) AS `{column}`" for column, _ in fields)
+    available_columns = columns_of(kind)
+    nulls = ", ".join(f"CAST(NULL AS {available_columns[column].summary()}) AS `{column}`" for column, _ in fields)
     text = f"INSERT INTO {name} SELECT {nulls} FROM (VALUES (1)) WHERE FALSE"
     return kind, parse(text)[0], text
 
 
 def _errors(graph: ExecGraph) -> Iterator[tuple[str, str, str]]:
     """The tables whose invalid input is kept, each once: its name, the option, and where the input goes."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for node in graph.nodes:
         table = table_of(node) if isinstance(node, TableSourceScan) else None
-        if table is None or table.resolved_table is None or table.summary in seen:
+        if table is None or table.resolved_table is None or table.summary in names:
             continue
-        given = table.resolved_table.options or {}
-        keys = [key for key in given if key.endswith(KEYS)]
+        table_options = table.resolved_table.options or {}
+        keys = [key for key in table_options if key.endswith(KEYS)]
         for key in keys:
-            _check(table.summary, key, given)
+            _check(table.summary, key, table_options)
         if keys:
-            seen.add(table.summary)
-            if len({given[key] for key in keys}) > 1:
+            names.add(table.summary)
+            if len({table_options[key] for key in keys}) > 1:
                 raise _unusable(table.summary, keys[1], f"'{keys[0]}' names another table")
-            yield table.identifier, keys[0], given[keys[0]]
+            yield table.identifier, keys[0], table_options[keys[0]]
 
 
 def _check(table: str, key: str, options: Mapping[str, str]) -> None:
@@ -125,7 +125,7 @@ def _unusable(table: str, key: str, problem: str) -> OptionError:
     return OptionError("OPT009", key=key, table=table, problem=problem)
 
 
-def marked(graph: ExecGraph, kinds: Sequence[str]) -> ExecGraph:
+def with_marks(graph: ExecGraph, kinds: Sequence[str]) -> ExecGraph:
     """The plan whose last sinks are those of side outputs, ``kinds`` in order."""
     sinks = sorted(graph.sinks, key=lambda node: node.id)[-len(kinds) :]
     return graph.replace(

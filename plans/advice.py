@@ -1,4 +1,4 @@
-"""Flink's explain details, and the one that gives advice: what its planner would tell to do better (FLIP-280).
+"""Flink's explain details, and the one that gives advice: what its planner would advise (FLIP-280).
 
 Source: Flink's ``GroupAggregationAnalyzer``.
 """
@@ -34,7 +34,7 @@ class ExplainDetail(StrEnum):
 
 
 def explain_details(names: Iterable[str]) -> frozenset[ExplainDetail]:
-    """The details of these names, in small or capital letters; ``-`` may stand for ``_``.
+    """The details of these names, in small or capital letters; ``-`` may appear for ``_``.
 
     Raises:
         PlanError: PLAN180, for a name that is none; PLAN181, for ESTIMATED_COST.
@@ -55,12 +55,12 @@ def explain_details(names: Iterable[str]) -> frozenset[ExplainDetail]:
 
 @dataclass(frozen=True)
 class Advice:
-    """One piece of advice.
+    """A piece of advice.
 
     Attributes:
         level: ``ADVICE`` or ``WARNING``.
         text: what to do.
-        nodes: the operators it is about.
+        nodes: the operators that it is about.
     """
 
     level: str

@@ -92,7 +92,7 @@ class _Reader:
                 i += 1
 
     def table(self, i: int, tables: set[str]) -> int:
-        """The table at ``i`` with what belongs to it, added to ``tables``; the place behind it."""
+        """The table at ``i`` with what belongs to it, added to ``tables``; the position after it."""
         name, i = self.path(i)
         tables.add(name)
         if self.word(i) == "FOR" and self.word(i + 1) == "SYSTEM_TIME":
@@ -110,13 +110,13 @@ class _Reader:
         return token[0] == "`" or ((token[0].isalpha() or token[0] == "_") and token.upper() not in _NOT_AN_ALIAS)
 
     def path(self, i: int) -> tuple[str, int]:
-        """The last part of the name at ``i``, and the place behind it."""
+        """The last part of the name at ``i``, and the position after it."""
         while self.word(i + 1) == "." and self.is_name(i + 2):
             i += 2
         return unquoted(self.tokens[i]), i + 1
 
     def alias(self, i: int, tables: Tables) -> int:
-        """Notes the alias at ``i``, if there is one, for ``tables``; the place behind it."""
+        """Notes the alias at ``i``, if there is one, for ``tables``; the position after it."""
         at = i + 1 if self.word(i) == "AS" else i
         if not tables or not self.is_name(at):
             return i

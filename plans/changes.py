@@ -63,7 +63,7 @@ SAME_VERSIONS = frozenset({"sink", "table-source-scan"})
 
 @dataclass(frozen=True)
 class Change:
-    """One field that differs: its JSON pointer in the node and its name for people; None where it is absent."""
+    """One field that differs: its JSON pointer in the node and its name for people; None if it is absent."""
 
     pointer: str
     field: str
@@ -78,7 +78,7 @@ class Change:
 
     @property
     def option(self) -> str | None:
-        """The key of the option of a table that differs; None where it is something else."""
+        """The key of the option of a table that differs; None if it is something else."""
         option = _OPTION.fullmatch(self.pointer)
         return None if option is None else split_pointer(option[1])[0]
 
@@ -94,7 +94,7 @@ class Change:
 
 
 def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Sequence[str]]) -> Iterator[Change]:
-    """The fields in which two nodes differ; ids and uids are left out.
+    """The fields in which two nodes differ; ids and uids are omitted.
 
     Args:
         old, new: the nodes.
@@ -170,7 +170,7 @@ def _without_soft(value: Any, at: str) -> Any:
 
 
 def _whole(node: ExecNode) -> dict[str, Any]:
-    """The node's JSON with the keys that older releases left out."""
+    """The node's JSON with the keys that older releases omitted."""
     return {**node.absent_means(), **node.to_json()}
 
 

@@ -1,9 +1,10 @@
-"""What changed between two plans, and whether the new one may go on with the state the old one wrote.
+"""What changed between two plans, and whether the new one may continue with the state the old one wrote.
 
 Operators are matched by fingerprint, computed afresh from what they mean (see :mod:`execnodes.fingerprint`), never by
 the uid a file records; then by lineage and by similarity (see :mod:`plans.similarity`). State may be used where its
-operator means what it meant and is given the same rows as before, as :mod:`plans.lineage` tells; where only its columns
-stand elsewhere or fewer of them are needed, it can be rewritten. Everything else is lost, or cannot be told.
+operator means what it meant and is given the same rows as before, as :mod:`plans.lineage` determines; where only its
+columns are elsewhere or fewer of them are needed, it can be rewritten. Everything else is lost, or cannot be
+determined.
 
 The verdicts of all kinds of change are listed in ``docs/plans/plan-diff.md``.
 """
@@ -35,7 +36,7 @@ class OperatorDiff:
 
     Attributes:
         verdict: what the changes mean for state.
-        old, new: the operator in each plan; None where it is not.
+        old, new: the operator in each plan; None if it is not.
         stateful: whether it keeps state.
         changes: its fields that differ.
         reasons: what led to the verdict, for people; empty for identical operators and mere TTLs.
@@ -91,7 +92,7 @@ class PlanDiff:
 
     @property
     def all_reasons(self) -> tuple[str, ...]:
-        """Every reason against a restart, with the operator's name; empty when there is none."""
+        """Every reason against a restart, with the operator's name; empty if there is none."""
         return tuple(f"{o.title}: {reason}" for o in self.operators if not o.harmless for reason in o.reasons)
 
     @property
@@ -118,7 +119,7 @@ def load_side(path: str) -> PlanDocument:
 
 
 def compare(old: PlanDocument, new: PlanDocument) -> PlanDiff:
-    """Compares the plan that wrote a checkpoint with the one that would go on from it.
+    """Compares the plan that wrote a checkpoint with the one that would continue from it.
 
     Args:
         old: the plan in the checkpoint.
@@ -179,8 +180,8 @@ class _Comparison:
         return self._changes[node.id]
 
     def hard(self, node: ExecNode) -> list[Change]:
-        """The changes that are more than words, TTLs and tuning; of those that only say that a field of the input
-        stands elsewhere now, none."""
+        """The changes that are more than words, TTLs and tuning; of those that only say that a field of the input is
+        elsewhere now, none."""
         old = self.partners[node.id]
         has_shifts = any(
             a.fields != b.fields for a, b in zip(self.old.inputs(old), self.new.inputs(node), strict=False)
@@ -272,7 +273,7 @@ class _Comparison:
         )
 
     def _same_data(self, old: ExecNode, new: ExecNode) -> bool:
-        """Whether two sources read the same data, as far as their options tell: fields that both have are equal."""
+        """Whether two sources read the same data, as far as their options say: fields that both have are equal."""
         fields = self.old.lineages[old.id].fields, self.new.lineages[new.id].fields
         return self.old.lineages[old.id].rows == self.new.lineages[new.id].rows or bool(set(fields[0]) & set(fields[1]))
 

@@ -47,7 +47,7 @@ def _place(operator: OperatorDiff) -> str:
 
 
 def _details(operator: OperatorDiff) -> list[str]:
-    """The reasons, and the changes that they do not mention; what only follows from others is left out."""
+    """The reasons, and the changes that they do not mention; what only follows from others is omitted."""
     reasons_text = " ".join(operator.reasons)
     changes = [c for c in operator.changes if not _FOLLOWS.fullmatch(c.pointer)] or operator.changes[:1]
     return [*operator.reasons, *(str(c) for c in changes if str(c) not in reasons_text)]
@@ -97,7 +97,7 @@ def to_markdown(diff: PlanDiff, old: str = "old", new: str = "new") -> str:
 
 
 def _cell(text: str) -> str:
-    """Text that stands in a cell as it is: Markdown and HTML mean nothing in it."""
+    """Text that is in a cell as it is: Markdown and HTML mean nothing in it."""
     return text.translate(_SIGNS)
 
 

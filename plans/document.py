@@ -115,7 +115,7 @@ class PlanDocument:
 
     @property
     def recorded_sql(self) -> str | None:
-        """The statement that the plan was compiled from; None when it does not say."""
+        """The statement that the plan was compiled from; None if it does not say."""
         return self.facts.sql if self.facts else None
 
     @classmethod

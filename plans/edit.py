@@ -89,7 +89,7 @@ class Edit:
     splices: tuple[Splice, ...]
 
     def diff(self, old: str | None = None, new: str | None = None) -> str:
-        """The change of the file as ``diff -u`` shows it; empty when there is none."""
+        """The change of the file as ``diff -u`` shows it; empty if there is none."""
         name = shown(self.document.file or "plan.json")
         return unified_diff(self.before, apply_splices(self.before, self.splices), old or name, new or name)
 

@@ -37,7 +37,7 @@ class TreeNode:
         id: of the node.
         description: its line.
         reuse_id: its number when others refer to it.
-        reference_id: number of the operator shown elsewhere that stands here; such a node has no inputs.
+        reference_id: number of the operator shown elsewhere that is here; such a node has no inputs.
         inputs: the operators that feed it.
     """
 
@@ -55,9 +55,9 @@ class Explanation:
     Attributes:
         trees: in the order they are printed.
         states: of the plan.
-        changes: the changelog mode of each operator by id, as Flink prints it; of those where it can be told.
+        changes: the changelog mode of each operator by id, as Flink prints it; of those where it can be determined.
         advice: what could be done better.
-        job: the stream graph. Each of the last three is None when it was not asked for.
+        job: the stream graph. Each of the last three is None if it was not requested.
     """
 
     trees: tuple[TreeNode, ...]

@@ -65,7 +65,7 @@ def dumps(value: Any) -> str:
     stack: list[tuple[Iterator[Any], bool, str, str, int]] = []
 
     def open_value(item: Any, level: int) -> bool:
-        """Writes an empty object or list whole; opens any other and tells so."""
+        """Writes an empty object or list whole; opens any other, and returns whether it did."""
         if isinstance(item, dict):
             if not item:
                 parts.append("{ }")

@@ -1,6 +1,6 @@
 """JSON_EXECUTION_PLAN: the job of a plan as Flink's ``JSONGenerator`` writes a stream graph, for its plan visualizer.
 
-Exchanges and unions are no operators of a job: they are how its operators are connected.
+Exchanges and unions are not operators of a job: they are how its operators are connected.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _USUAL = "default_catalog.default_database."
 
 @dataclass(frozen=True)
 class PlannedState:
-    """A state of a job, by its plan and by what was asked for since.
+    """A state of a job, by its plan and by what was requested since.
 
     Attributes:
         view: the entry of the plan.
@@ -51,7 +51,7 @@ class PlannedState:
         return ttl_text(self.ttl) + (f" -> {ttl_text(request.ttl)}" if request else "")
 
     def to_json(self) -> dict[str, Any]:
-        """JSON-ready data: the TTL, what the plan says, what is asked for, and what held since which micro-batch."""
+        """JSON-ready data: the TTL, what the plan says, what is requested, and what held since which micro-batch."""
         live = self.live
         asked = live.asked if live else None
         settings = live.settings if live else ()
@@ -87,7 +87,7 @@ class JobPlan:
 
     @staticmethod
     def of(folder: AnyPath, options: Mapping[str, str] | None = None) -> JobPlan:
-        """The plan in a checkpoint. Raises PlanError, or OSError where there is none."""
+        """The plan in a checkpoint. Raises PlanError, or OSError if there is none."""
         return JobPlan(plan_in(folder), folder, options)
 
     @cached_property

@@ -33,7 +33,7 @@ _NUMBER_LIKE = re.compile(r"[-+.0-9][-+.\w]*")
 _WORD = re.compile(r"[^\W\d]\w*")
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 _PEEK = 512
-"""A zero byte within so many bytes says that a file is not text."""
+"""A zero byte within this number of bytes says that a file is not text."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SQL_WORDS = frozenset(("ALTER", "BEGIN", "COMPILE", "CREATE", "EXECUTE", "EXPLAIN", "INSERT", "SELECT", "SET", "USE"))
@@ -52,7 +52,7 @@ class Span(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where a value stands, and its key (quotes included) when it is a member of an object."""
+    """Where a value is, and its key (quotes included) when it is a member of an object."""
 
     value: Span
     key: Span | None
@@ -81,7 +81,7 @@ def decode(data: bytes, file: str | None = None) -> tuple[str, bool]:
     """The text of a file's bytes, and whether they began with a UTF-8 byte order mark (which is taken off).
 
     Raises:
-        PlanError: PLAN017 for anything but UTF-8, naming the encoding where it can be told.
+        PlanError: PLAN017 for anything but UTF-8, naming the encoding where it can be determined.
     """
     place = Place(file=file, line=1, column=1, pointer="")
     hint = "save the file as UTF-8"
@@ -300,7 +300,7 @@ class _Frame:
 
 
 def scan(text: str, file: str | None = None) -> tuple[Any, dict[str, Location]]:
-    """The value of JSON text, and where each value in it stands, by JSON pointer.
+    """The value of JSON text, and where each value in it is, by JSON pointer.
 
     Raises:
         PlanError: as :func:`loads`.

@@ -1,8 +1,8 @@
 """What the rows and the fields of each operator's output are, as hashes that two plans can be compared by.
 
 Two operators with equal ``rows`` emit the same changes, as far as their common fields go; two fields of them with equal
-hashes hold the same values. The hashes do not depend on where a field stands, nor on which other fields are there. So
-state can be told to mean the same although a projection in front of it changed.
+hashes hold the same values. The hashes do not depend on where a field is, nor on which other fields are there. So state
+can be determined to mean the same although a projection in front of it changed.
 
 Everything that is not known to be without meaning goes into the hashes: they may differ where nothing changed, and
 must not be equal where something did.

@@ -26,15 +26,15 @@ from stateplan.runtime.checkpoint.locks import Holder, running_writer
 
 @dataclass(frozen=True)
 class LiveChange:
-    """What was asked for one state.
+    """A request for the TTL of one state.
 
     Attributes:
         state: the state as the checkpoint's plan has it.
         label: a selector for it.
         old: its TTL in milliseconds, in the last micro-batch.
-        waiting: what was asked for before and has not been taken in; None for nothing.
+        waiting: what was requested before and has not been taken in; None for nothing.
         ttl: its TTL then.
-        at: when it was asked for, in milliseconds since 1970.
+        at: when it was requested, in milliseconds since 1970.
         since: the first micro-batch that saw it; None while none has.
         overtaken: whether somebody asked for something else before one did.
     """
@@ -50,7 +50,7 @@ class LiveChange:
 
     @property
     def changed(self) -> bool:
-        """Whether this is news: not what holds, and not what was asked for already."""
+        """Whether this is news: not what holds, and not what was requested already."""
         return self.ttl != (self.old if self.waiting is None else self.waiting)
 
     @property
@@ -100,7 +100,7 @@ class LiveEdit:
     Attributes:
         folder: the checkpoint.
         changes: per state, in the order of the plan.
-        writer: the process whose job will take it in; None when no job runs.
+        writer: the process whose job will take it in; None if no job runs.
     """
 
     folder: AnyPath
@@ -156,7 +156,7 @@ def checkpoint_plan(folder: AnyPath) -> PlanDocument:
 
 
 def user() -> str:
-    """Who uses this process; empty where the system does not say."""
+    """Who uses this process; empty if the system does not say."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -172,7 +172,7 @@ def ask(
         folder: the checkpoint.
         assignments: TTLs for states.
         write: whether to ask, and not only to work out what that would do.
-        who: is noted as the one who asks; by default the user of this process.
+        who: is recorded as the one who asks; by default the user of this process.
 
     Raises:
         PlanError: as :func:`plans.edit.plan_edit`.
@@ -221,7 +221,7 @@ def taken_in(edit: LiveEdit) -> LiveEdit:
 
 
 def wait_for(edit: LiveEdit, seconds: float) -> LiveEdit:
-    """Waits until a micro-batch has taken in all that was asked for.
+    """Waits until a micro-batch has taken in all that was requested.
 
     Raises:
         CheckpointError: CKPT034, that has not happened in ``seconds``; CKPT031, the record is damaged.

@@ -6,8 +6,8 @@ FLIP-190 versions a plan twice, and so there are two kinds of steps:
   writes and the older one does not. It may skip releases whose format is the same.
 - A :class:`NodeUpgrade` brings one node type to its next version.
 
-A step works on the JSON as it was read and not on the node models, so that it means the same for good, whatever the
-models become. It adds, drops or renames keys of nodes; it never adds, drops or reorders nodes.
+A step works on the JSON as it was read, and not on the node models, so that later changes of the models do not change
+its meaning. It adds, drops or renames keys of nodes; it never adds, drops or reorders nodes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Release:
         start, to: Flink versions.
         about: what changed, in words.
         state: what happens to state, in words.
-        upgrade: changes one node in place and tells what it changed; it does nothing to a node that is current.
+        upgrade: changes one node in place and returns what it changed; it does nothing to a node that is current.
     """
 
     start: str

@@ -48,7 +48,7 @@ class PlanFacts:
     """What a plan says about where it came from.
 
     Attributes:
-        sql: the statement that was compiled, as written; None when it is not known.
+        sql: the statement that was compiled, as written; None if it is not known.
         sql_hash: :func:`sql_hash` of it.
         schema_hashes: :func:`schema_hash` of every table of the plan, by identifier.
         format_version: see :data:`FORMAT_VERSION`.
@@ -65,7 +65,7 @@ class PlanFacts:
         return cls(sql, None if sql is None else sql_hash(sql), dict(schema_hashes or {}))
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON form; what is not known is left out."""
+        """The JSON form; what is not known is omitted."""
         fields: dict[str, Any] = {"formatVersion": self.format_version}
         if self.sql is not None:
             fields["sql"] = self.sql
@@ -171,7 +171,7 @@ def attach(graph: ExecGraph, facts: PlanFacts) -> ExecGraph:
 
 
 def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
-    """The facts of a plan, validated; None when it has none.
+    """The facts of a plan, validated; None if it has none.
 
     Args:
         graph: the plan.

@@ -8,7 +8,7 @@
     state     := "*" | "left" | "right" | index | state name | table
 
 Types, state names and sides are compared without case, ``-`` and ``_``; tables and aliases as written, then without
-case. A name with other characters than letters, digits, ``_``, ``-``, ``$`` and ``:`` stands in backquotes.
+case. A name with other characters than letters, digits, ``_``, ``-``, ``$`` and ``:`` is in backquotes.
 
 A table or an alias stands for the operators whose inputs lead to it: those with nothing stateful in between before
 the others, and those that read nothing else before those that do. ``A*B`` stands for ``A`` and ``B`` on different
@@ -105,7 +105,7 @@ def parse_selector(text: str, place: Place | None = None) -> Selector:
 
     Args:
         text: the selector.
-        place: where it stands; by default the text is its own place.
+        place: where it is; by default the text is its own place.
 
     Raises:
         PlanError: PLAN100, with the place of what is wrong.

@@ -48,7 +48,7 @@ class _Side(NamedTuple):
 
 
 def _fit(side: _Side, names: Tables) -> int | None:
-    """How well ``names`` tells a side from others, 0 best; None when it does not lead to all of it."""
+    """How well ``names`` distinguishes a side from others, 0 best; None if it does not lead to all of it."""
     for level, tables in enumerate((side.direct, side.all)):
         if names <= tables:
             return 2 * level + (names != tables)
@@ -77,7 +77,7 @@ class _Operator:
         return frozenset(_folded(text) for text in (node.title, node.name, node.type, f"{node.title}_{version}"))
 
     def fit(self, parts: Sequence[Tables]) -> int | None:
-        """How well names of tables fit the inputs, 0 best; None when they do not."""
+        """How well names of tables fit the inputs, 0 best; None if they do not."""
         if self.node.title == "sink" and len(parts) == 1 and parts[0] <= self.own:
             return 0
         sides = (*self.sides, _Side(self.own, self.own)) if self.node.title == "lookup-join" else self.sides

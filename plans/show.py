@@ -50,7 +50,7 @@ class OperatorView:
         summary: what it does.
         inputs: ids of the operators that feed it.
         keys: names of the fields it works by, per input that has keys.
-        changes: the kinds of changes it emits (a sink: that it gets), where that can be told; else None.
+        changes: the kinds of changes it emits (a sink: that it gets), where that can be determined; else None.
         states: its states with a TTL.
         keeps_state: whether it may keep state, with or without a TTL.
         table: the name of the table that it reads or writes, without catalog and database; None for other operators.
@@ -98,7 +98,7 @@ class OperatorView:
 
 @dataclass(frozen=True)
 class PlanView:
-    """A whole plan; ``file`` and ``sql`` are None when not known."""
+    """A whole plan; ``file`` and ``sql`` are None if not known."""
 
     file: str | None
     flink_version: str

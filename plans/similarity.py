@@ -1,9 +1,9 @@
 """Which operator of one plan was which of another: by what they mean, else by how much they have in common.
 
 Operators are paired by their fingerprint, then by the lineage of what they keep or emit, then by similarity: of those
-of one type the two that share most of what tells operators apart are paired first. What counts is, from heavy to light,
-the table, the keys, the expressions, the neighbours, and the names of fields; an operator is not paired with one it
-shares too little with, as a wrong pair says less than none.
+of one type the two that share most of what distinguishes operators are paired first. What counts is, from heavy to
+light, the table, the keys, the expressions, the neighbours, and the names of fields; an operator is not paired with one
+it shares too little with, as a wrong pair says less than none.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def match(
     by: Sequence[tuple[Mapping[int, Hashable], Mapping[int, Hashable]]],
     lineages: tuple[Mapping[int, Lineage], Mapping[int, Lineage]],
 ) -> dict[int, int]:
-    """The operator of ``old`` that each one of ``new`` was, by id; those without one are left out.
+    """The operator of ``old`` that each one of ``new`` was, by id; those without one are omitted.
 
     Args:
         old, new: the plans.
         by: names to pair by first, each as (of the old operators, of the new ones) by id; one that several bear pairs
-            none of them, as nothing tells which of them has which state.
+            none of them, as nothing says which of them has which state.
         lineages: of both plans.
     """
     pairs: dict[int, int] = {}
@@ -58,7 +58,7 @@ def match(
             candidates_of_name = bearers[0].get(name, ())
             if len(candidates_of_name) == 1 == len(ids):
                 pair(candidates_of_name[0], ids[0])
-    # Neighbours that have been paired tell more than their types: what is left is compared once with and once again.
+    # Neighbours that have been paired say more than their types: what is left is compared once with and once again.
     for _ in range(2):
         left = (
             _by_type(n for n in old.nodes if n.id not in old_ids),

@@ -16,9 +16,9 @@ Source = Literal[
 ]
 """Who says how long a state lives.
 
-``plan``: the plan, and nothing tells where it has that from; somebody may have edited it. ``hint``, ``option``: the
-STATE_TTL hint of the query, the option when it was compiled. ``default``: neither was there when it was compiled.
-``time``: nobody, and time drops it. ``none``: nobody, so it never expires.
+``plan``: the plan, without its origin; somebody may have edited it. ``hint``, ``option``: the STATE_TTL hint of the
+query, the option when it was compiled. ``default``: neither was there when it was compiled. ``time``: nobody, and time
+drops it. ``none``: nobody, so it never expires.
 """
 
 _SOURCES: dict[Source, str] = {
@@ -121,7 +121,7 @@ def _source(
 
 
 def node_states(node: ExecNode, uid: str, session: Mapping[str, str] | None = None) -> tuple[StateView, ...]:
-    """The states of ``node``, by index; empty when it keeps none with a TTL.
+    """The states of ``node``, by index; empty if it keeps none with a TTL.
 
     Raises:
         PlanError: PLAN05x, when an option that decides about a TTL is not a duration.

@@ -62,7 +62,7 @@ def _refused(url: str, error: UrlError) -> PlanError:
 
 
 def _local_path(url: str) -> str | None:
-    """The local path ``url`` stands for, or None when it is on another filesystem.
+    """The local path ``url`` stands for, or None if it is on another filesystem.
 
     Raises:
         PlanError: PLAN008 when it cannot be a path.
@@ -139,7 +139,7 @@ def exists(url: str) -> bool:
     """Whether there is anything at ``url``.
 
     Raises:
-        PlanError: PLAN004 to PLAN008 when that cannot be told.
+        PlanError: PLAN004 to PLAN008 when that cannot be determined.
     """
     path = _local_path(url)
     with _explained(url, "read"):
@@ -249,7 +249,7 @@ def _write_local(path: str, data: bytes, overwrite: bool) -> None:
 
 
 def _publish(temporary: str, target: str, overwrite: bool, path: str) -> None:
-    """Gives the temporary file its name: a rename replaces a file, a link fails when the name is taken."""
+    """Moves the temporary file to its name: a rename replaces a file, a link fails when the name is taken."""
     if overwrite:
         os.replace(temporary, target)
         return

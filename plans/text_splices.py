@@ -104,7 +104,7 @@ def member_splice(source: SourceMap, pointer: str, key: str, value: Any, order: 
 
 
 def _around(source: SourceMap, member: Location) -> tuple[str, str]:
-    """What stands before the key of a member, and between key and value."""
+    """What is before the key of a member, and between key and value."""
     if member.key is None:
         return "", ": "
     start = len(source.text[: member.key.start].rstrip(" \t\r\n"))
@@ -150,13 +150,13 @@ def styled(value: Any, blank: str, colon: str) -> str:
 _Opcode: TypeAlias = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
 
 _FAR = 200
-"""Lines that are looked at, from a change on, for where the texts go on alike."""
+"""Lines that are looked at, from a change on, for where the texts continue alike."""
 
 
 def unified_diff(before: str, after: str, old: str, new: str, context: int = 3) -> str:
     """How two texts differ, as ``diff -u`` shows it: quick where changes are small, however long the texts are.
 
-    Lines end with LF; empty when nothing changes. Stars stand for secrets.
+    Lines end with LF; empty if nothing changes. Stars stand for secrets.
 
     Args:
         before, after: the texts.

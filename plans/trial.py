@@ -1,6 +1,6 @@
 """What variants of a plan with other TTLs did over the same input: their results, their state, and what differs.
 
-A row is *missing* that only the first variant gives, *extra* that only the other one gives, and *wrong* where both give
+A row is *missing* that only the first variant emits, *extra* that only the other one emits, and *wrong* where both give
 a row of the same primary key with other values.
 """
 
@@ -86,7 +86,7 @@ class Difference:
 
     Attributes:
         sink: its name.
-        rows: how many rows the first variant gives.
+        rows: how many rows the first variant emits.
         missing, extra: rows.
         wrong: pairs of a row as it should be, and as it is.
         blame: of the states whose TTLs were set, those whose TTL alone makes a difference, with the number of rows.

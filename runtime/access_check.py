@@ -26,7 +26,7 @@ class AccessCheck:
         sources: name and source of each table that is read.
         sinks: name and sink of each table that is written.
         checkpoint: its id, for a name that only this job knows.
-        folder: of the checkpoint; None where only Spark's JVM reads it.
+        folder: of the checkpoint; None if only Spark's JVM reads it.
         roots: of the job.
     """
 

@@ -15,7 +15,7 @@ Ttls = Mapping[tuple[str, int], int]
 
 
 def ttls_text(ttls: Ttls) -> str:
-    """The text that :func:`with_ttls` reads; empty where the TTLs of the plan hold."""
+    """The text that :func:`with_ttls` reads; empty if the TTLs of the plan hold."""
     states = [{"uid": uid, "state": number, "ttl": ttl} for (uid, number), ttl in ttls.items()]
     return json.dumps(states, separators=(",", ":")) if states else ""
 

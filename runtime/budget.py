@@ -1,7 +1,7 @@
 """How much state a job may keep: ``table.exec.state.budget``.
 
-After each micro-batch the stored rows or bytes of states are compared with their limits. Near one, the user is told
-which state it is, how fast it grows, and which TTL its uses ask for. Over one, the policy decides.
+After each micro-batch the stored rows or bytes of states are compared with their limits. Near a limit, a message says
+which state it is, how fast it grows, and which TTL its uses need. Over one, the policy decides.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ WHO = "state budget"
 """Who asks for the TTLs that keep a budget, in the record of live TTLs."""
 
 _WARN_AT = 0.8
-"""The share of a limit at which the user is told."""
+"""The share of a limit at which the user is warned."""
 _MISSED = 10_000
-"""The TTL that is told misses one use of so many at most."""
+"""The suggested TTL misses at most one use of this number."""
 _SETTLES = 32
 """So many micro-batches a state has to lose what a shorter TTL drops, before it gets a shorter one still."""
 _SPAN = 60_000
-"""Growth is told over so many ms, about."""
+"""Growth is measured over about this number of ms."""
 _ROOM = 0.9
 """A shorter TTL is meant to use so much of the limit."""
 
@@ -48,7 +48,7 @@ class State:
     Attributes:
         key: which it is.
         selector: points at it.
-        floor: the shortest TTL that the plan allows it, ms; None where the plan says none.
+        floor: the shortest TTL that the plan allows it, ms; None if the plan says none.
     """
 
     key: Key
@@ -112,11 +112,11 @@ class Budget:
 
     Attributes:
         limits: what the session says.
-        folder: of the checkpoint, where shorter TTLs are asked for.
-        ttl: gives the TTL that holds for a state, ms.
+        folder: of the checkpoint, where shorter TTLs are requested.
+        ttl: returns the TTL that holds for a state, ms.
         recent: the records so far, oldest first.
-        observed: gives the uses of states so far.
-        tell: is told, a line each.
+        observed: returns the uses of states so far.
+        tell: receives messages, a line each.
     """
 
     limits: Limits
@@ -159,7 +159,7 @@ class Budget:
         return f"{head}; {own}{most.selector} grew by {limit.words(growth[most.key])} in {span}; {self._advice(most)}"
 
     def _before(self, record: BatchMetrics) -> BatchMetrics:
-        """The record from which growth is told."""
+        """The record from which growth is measured."""
         older = [r for r in self.recent if r.started <= record.started - _SPAN]
         return older[-1] if older else self.recent[0] if self.recent else record
 

@@ -50,7 +50,7 @@ class Forecaster:
         self._total: float | None = None
 
     def look(self, seconds: float, batches: int, before: Figures, now: Figures) -> Forecast | None:
-        """The forecast; None where the total is unknown, and in the first seconds.
+        """The forecast; None if the total is unknown, and in the first seconds.
 
         Args:
             seconds: since the first micro-batch began.
@@ -86,7 +86,7 @@ class Forecaster:
         return [s.reader for s in self._job.sources if isinstance(s.reader, FileSource)]
 
     def _to_do(self) -> float:
-        """Bytes, rows or instants of the input of this run; 0 where the total is unknown."""
+        """Bytes, rows or instants of the input of this run; 0 if the total is unknown."""
         if not all(s.reader.bounded for s in self._job.sources):
             return 0.0
         if self._virtual:

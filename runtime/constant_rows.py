@@ -17,7 +17,7 @@ from stateplan.runtime.transforms.calc import CalcTransform
 
 @dataclass(frozen=True)
 class ValuesSource(RangeSource):
-    """Gives the constant rows of a plan, all at once; on a virtual clock at the instant 0, before all others."""
+    """Reads the constant rows of a plan, all at once; on a virtual clock at the instant 0, before all others."""
 
     rows: tuple[tuple[Rex, ...], ...]
     types: tuple[LogicalType, ...]

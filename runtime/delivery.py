@@ -89,8 +89,8 @@ def deliver(
     clock: Clock | None = None,
     way: str = "",
 ) -> Iterator[Blob]:
-    """The blobs that a pipeline makes of a frame of changes; watermarks it makes are noted in ``clock``. ``way`` tells
-    the pipeline from others that get the same frame."""
+    """The blobs that a pipeline makes of a frame of changes; watermarks it makes are recorded in ``clock``. ``way``
+    distinguishes the pipeline from others that get the same frame."""
     clock = clock or Clock()
     for step, transform in enumerate(pipeline.transforms):
         if frame.height == 0:

@@ -33,7 +33,7 @@ class Rows(NamedTuple):
 
     Attributes:
         height: how many.
-        data: the frame as an Arrow IPC stream; empty where the receiver only counts.
+        data: the frame as an Arrow IPC stream; empty if the receiver only counts.
     """
 
     height: int

@@ -1,6 +1,6 @@
 """Exceptions of libraries as coded errors, by their kind: where no code expected them, they come here.
 
-An exception is no bug of stateplan where the world is to blame: Spark's process has ended, a server is not there,
+An exception is not a bug of stateplan where the world is to blame: Spark's process has ended, a server is not there,
 memory or a disk is full, Spark or the library of a server fails. What the engines in this process raise (Polars, Arrow,
 sqlglot), and Python's own exceptions, are bugs.
 
@@ -70,7 +70,7 @@ def _lacks_memory(failure: BaseException) -> bool:
 
 
 def as_error(failure: BaseException, brief: bool = False) -> StateplanError:
-    """The error to tell of an exception that nobody caught: :func:`known_error`, or BUG000.
+    """The error to report for an exception that no code caught: :func:`known_error`, or BUG000.
 
     Args:
         failure: the exception.

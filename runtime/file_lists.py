@@ -19,7 +19,7 @@ from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.files import hadoop_lists, local_path
 from stateplan.common.paths import AnyPath
 from stateplan.common.roots import held, hold
-from stateplan.connectors.listing import FileEntry, entries_in, listed
+from stateplan.connectors.listing import FileEntry, entries_in, file_list
 from stateplan.connectors.protocol import FileSource
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.markers import END, Markers
@@ -35,8 +35,9 @@ _Digests = np.ndarray[Any, np.dtype[np.bytes_]]
 
 
 def ends_with_files(graph: JobGraph) -> bool:
-    """Whether the driver can list all input of a job by event time, and tell a micro-batch that input ends: that of the
-    last files of one source. Of several sources, each has a last one; so they all have to fit into one micro-batch."""
+    """Whether the driver can list all input of a job by event time, and inform a micro-batch that input ends: that of
+    the last files of one source. Of several sources, each has a last one; so they all have to fit into one
+    micro-batch."""
     return graph.event_time and all(
         isinstance(s.reader, FileSource)
         and s.reader.bounded
@@ -54,7 +55,7 @@ class FileLists:
         markers: their folder.
         tasks: parallel tasks of a micro-batch.
         task_bytes: bytes of files for each of them, where the table says nothing else.
-        find_taken: gives the names of the markers that Spark has recorded for a micro-batch.
+        find_taken: returns the names of the markers that Spark has recorded for a micro-batch.
     """
 
     def __init__(
@@ -124,7 +125,7 @@ class FileLists:
             self._names += self._markers.add(len(self._names), [f"0{END}"], [self._text([], end=True)])
 
     def reopen(self) -> None:
-        """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has been told."""
+        """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has received it."""
         if self._names and self._names[-1].endswith(END) and self.has_more:
             self._write_last_anew(end=False)
 
@@ -163,7 +164,7 @@ class FileLists:
             yield pack
 
     def _text(self, files: Sequence[FileEntry], end: bool = False) -> str:
-        text = listed(self.source.path, files, end)
+        text = file_list(self.source.path, files, end)
         if self.source.max_files:
             return text.ljust(_FILE * len(files))
         tasks = sum(file.size for file in files) / self._task_bytes
@@ -171,7 +172,7 @@ class FileLists:
 
 
 def _digests(files: Sequence[FileEntry]) -> _Digests:
-    """What tells paths apart, in 16 bytes each."""
+    """What distinguishes paths, in 16 bytes each."""
     content = b"".join(
         hashlib.blake2b(file.path.encode("utf-8", "surrogatepass"), digest_size=16).digest() for file in files
     )
@@ -183,7 +184,7 @@ class Watch:
 
     Args:
         file_lists: the sources.
-        fail: is told of an error, after which there is no further listing.
+        fail: receives an error, after which nothing is listed any more.
     """
 
     def __init__(self, file_lists: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:

@@ -1,4 +1,4 @@
-"""A started job, whatever runs it: how it stands, its figures, its end.
+"""A started job, on any engine: its status, its figures, its end.
 
 :class:`runtime.streaming.SparkJob` is a job of Spark, :class:`runtime.local.job.LocalJob` a query
 that this process runs itself. Importing this module loads no engine.
@@ -39,7 +39,7 @@ class Progress:
             they are known.
         sinks: per sink, rows written.
         batch_seconds: duration of the last finished micro-batch.
-        forecast: how much of the input has been dealt with, and when the rest will be; None where that is not known.
+        forecast: how much of the input has been dealt with, and when the rest will be; None if that is not known.
     """
 
     batch: int = -1
@@ -56,7 +56,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class JobStatus(enum.Enum):
-    """Where a job stands. Source of the names: Flink's ``JobStatus``."""
+    """The status of a job. Source of the names: Flink's ``JobStatus``."""
 
     RUNNING = "RUNNING"
     FINISHED = "FINISHED"
@@ -134,14 +134,14 @@ class Job(ABC):
 
         Raises:
             RunError: RUN052, the job has ended or is being stopped; RUN059, it has no checkpoint.
-            CheckpointError: CKPT074, the savepoint cannot be written; the job goes on.
+            CheckpointError: CKPT074, the savepoint cannot be written; the job continues.
             StateplanError: what made the job fail meanwhile.
         """
         raise RunError("RUN059", id=self.job_id)
 
     @property
     def status(self) -> JobStatus:
-        """Where it stands now."""
+        """Its current status."""
         return self._end or JobStatus.RUNNING
 
     @property
@@ -181,8 +181,8 @@ class Job(ABC):
             raise
 
     def when_over(self, call: Callable[[Job], None]) -> None:
-        """Has ``call`` called once when the job has ended, in another thread, or at once. Who waits for the job goes on
-        after these calls; so they must not wait for it, and must not raise."""
+        """Has ``call`` called once when the job has ended, in another thread, or at once. Who waits for the job
+        continues after these calls; so they must not wait for it, and must not raise."""
         with self._lock:
             if self._end is None:
                 self._when_over.append(call)
@@ -197,7 +197,7 @@ class Job(ABC):
 
     @abstractmethod
     def _close(self) -> None:
-        """Gives back what the job holds."""
+        """Releases the resources of the job."""
 
     def _begin(self) -> None:
         """Has a thread see the job to its end: the last thing to do when a job is made."""

@@ -31,7 +31,7 @@ _NO_FIELDS = InputFields()
 class ToOperator:
     """Deliver to input ``input`` of operator number ``operator``, split by the key columns ``keys``.
 
-    ``channel`` tells the ways to that input apart; ``event_time`` says that the operator asks for watermarks.
+    ``channel`` distinguishes the ways to that input; ``event_time`` says that the operator uses watermarks.
     """
 
     operator: int
@@ -77,7 +77,7 @@ class SourceSpec:
         pipeline: what happens to its rows.
         node: the plan node, or :data:`CLOCK`.
         marks: the name of its marker files.
-        errors: where input goes that its format skips; None where it is only skipped.
+        errors: where input goes that its format skips; None if it is only skipped.
     """
 
     uid: str
@@ -128,10 +128,10 @@ class OperatorSpec:
         input_schemas: per input the polars schema of its fields (without ``kind``).
         pipeline: what happens to its output.
         level: 1 + the largest level of the operators before it.
-        channels: per input, the number of ways on which rows reach it; empty where nobody asks for event time.
+        channels: per input, the number of ways on which rows reach it; empty if nothing uses event time.
         fields: what is known of the rows of the inputs.
         late: per input, where its late rows go; None, and empty for all, where they are only counted.
-        idle_timeout: a channel without rows for so long does not hold back event time, ms; 0 is never.
+        idle_timeout: a channel without rows for this long does not hold back event time, ms; 0 is never.
         idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
         node: the plan node.
         version: of the layout of its state.
@@ -176,10 +176,10 @@ class SinkSpec:
 
 @dataclass(frozen=True)
 class ReaderSpec:
-    """A step without state whose result depends on how far event time has come, such as one with CURRENT_WATERMARK.
+    """A step without state whose result depends on how far event time has advanced, such as one with CURRENT_WATERMARK.
 
     What it reads is the watermark before the micro-batch. The driver adds up the watermarks that reach it, keeps them
-    with the checkpoint, and tells the tasks.
+    with the checkpoint, and sends them to the tasks.
 
     Attributes:
         uid: of the plan node.
@@ -217,7 +217,7 @@ class JobGraph:
         order: the sources in the order in which Spark counts them, None for the end of bounded input; empty for
             :func:`natural_order`.
         first_batch: the first micro-batch of the run, which drops and rewrites state.
-        readers: the steps without state that read how far event time has come.
+        readers: the steps without state that read how far event time has advanced.
         watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
         roots: below which the files of its tables are; None for a job that may go anywhere.
         open_ended: whether event time stays where it is when bounded input has ended: others read on from there.
@@ -248,7 +248,8 @@ class JobGraph:
 
     @property
     def driver_slot(self) -> int:
-        """Number of the slot of what the driver is told with the reports of sinks: behind those of all sinks."""
+        """Number of the slot for other messages to the driver, which are sent with the reports of sinks. It follows
+        those of all sinks."""
         return self.sink_slot(len(self.sinks))
 
     @property

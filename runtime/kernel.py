@@ -40,7 +40,7 @@ Frames: TypeAlias = Sequence[pl.DataFrame]
 
 @dataclass(frozen=True)
 class Watermark:
-    """How far event time has come, in milliseconds since 1970: no row with a time at or before it is expected.
+    """How far event time has advanced, in milliseconds since 1970: no row with a time at or before it is expected.
 
     Attributes:
         before: at the start of the micro-batch; decides which of its rows are late.
@@ -131,7 +131,7 @@ class StateTable:
             same identity. NULL equals NULL.
         columns: every column but ``@t``, by name; contains ``lookup`` and ``identity``.
         due: of a kernel with event time, the Int64 column that says when a row is due, ms since 1970: once the
-            watermark comes to it, the kernel is given the row, whatever keys it asks for. NULL is never.
+            watermark reaches it, the kernel is given the row, whatever keys it asks for. NULL is never.
         access: which rows of the input access which of its rows.
         alarm: as ``due``, by the clock of the micro-batch; see :attr:`Kernel.alarms`.
     """
@@ -153,7 +153,7 @@ class StateTable:
 
 @dataclass
 class Step:
-    """What one micro-batch of one key group gives.
+    """The result of one micro-batch of one key group.
 
     Attributes:
         output: frame of changes; for one key in the order in which they happen.
@@ -161,7 +161,7 @@ class Step:
         deletes: per state table, identity columns of rows to remove; None for nothing. A row is never in both. With
             ``@t``, they are all rows that were found, and each is one that the input retracts.
         missed: retractions that found nothing, because the state of their row had expired.
-        late_rows: per input, or of the first ones, the rows that were dropped because they came after the watermark.
+        late_rows: per input, or of the first ones, the rows that were dropped because they arrived after the watermark.
     """
 
     output: pl.DataFrame
@@ -172,7 +172,7 @@ class Step:
 
     @property
     def late(self) -> int:
-        """How many rows were dropped because they came after the watermark."""
+        """How many rows were dropped because they arrived after the watermark."""
         return sum(rows.height for rows in self.late_rows)
 
 
@@ -189,7 +189,7 @@ def lookup_frame(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame | 
 
 
 class Alarms(Protocol):
-    """Instants that the clock comes to again and again. Picklable."""
+    """Instants that the clock reaches again and again. Picklable."""
 
     def last(self, now: int) -> int:
         """The last of them at or before an instant, ms since 1970."""
@@ -249,7 +249,7 @@ class Kernel(FrozenDataclass, ABC):
 
     @property
     def awaits(self) -> PendingWork | None:
-        """What comes out only when the clock has gone on, and so not at all where bounded input ends before; None where
+        """What comes out only when the clock has gone on, and so not at all where bounded input ends before; None if
         there is no such thing."""
         return None
 
@@ -304,8 +304,8 @@ class Kernel(FrozenDataclass, ABC):
         return [lookup_frame(inputs[0], table.lookup) for table in self.tables]
 
     def first_keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        """As :meth:`keys`, without what only :meth:`more_keys` can tell. A kernel that asks in two steps rarely needs
-        the large part of its state."""
+        """As :meth:`keys`, without the keys that only :meth:`more_keys` knows. A kernel that asks in two steps rarely
+        needs the large part of its state."""
         return self.keys(inputs)
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
@@ -326,7 +326,7 @@ class Kernel(FrozenDataclass, ABC):
         """
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        """As :meth:`process`, knowing how far event time has come.
+        """As :meth:`process`, knowing how far event time has advanced.
 
         ``state`` holds, of tables with :attr:`StateTable.due`, also the rows that the watermark makes due.
         """
@@ -376,14 +376,14 @@ class Transform(ABC):
     """A stateless operator: frame of changes and the micro-batch's time in, frame of changes out. Picklable."""
 
     makes_watermarks: ClassVar[bool] = False
-    """Whether the rows say, by :meth:`watermark`, how far event time has come."""
+    """Whether the rows say, by :meth:`watermark`, how far event time has advanced."""
 
     aligned: bool = False
     """Whether the driver wants to know these watermarks, by part of the source, to align sources."""
 
     @property
     def reads_watermark(self) -> bool:
-        """Whether the result depends on how far event time has come."""
+        """Whether the result depends on how far event time has advanced."""
         return False
 
     @abstractmethod
@@ -391,7 +391,7 @@ class Transform(ABC):
         """The rows that come of ``frame``; ``now`` is the micro-batch's time, ms."""
 
     def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
-        """As a call, knowing how far event time has come, ms since 1970; None before the first watermark."""
+        """As a call, knowing how far event time has advanced, ms since 1970; None before the first watermark."""
         return self(frame, now)
 
     def of_piece(self, piece: str) -> Transform:
@@ -399,13 +399,13 @@ class Transform(ABC):
         return self
 
     def watermark(self, frame: pl.DataFrame, now: int) -> int | None:
-        """How far event time has come with the rows, ms since 1970; None where they do not say."""
+        """How far event time has advanced with the rows, ms since 1970; None if they do not say."""
         return None
 
 
 @dataclass(frozen=True)
 class Reading(Transform):
-    """A transform that reads how far event time has come.
+    """A transform that reads how far event time has advanced.
 
     Attributes:
         transform: that does.
@@ -436,7 +436,7 @@ def fetch_state(
 
     Args:
         lookup: the live rows of a table for a frame of keys; no rows for None.
-        due: the live rows of a table that have become due; None where nothing does.
+        due: the live rows of a table that have become due; None if nothing does.
     """
 
     def first(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:

@@ -159,7 +159,7 @@ class LookupTransform(Transform):
 
     def _lookup_keys(self, asking: pl.DataFrame, now: int) -> pl.DataFrame | None:
         """The distinct values that rows ask for, and the constants that all of them ask for, under the names of the
-        table's columns; None when not needed."""
+        table's columns; None if not needed."""
         pairs = [(f, k.index) for f, k in self.keys.items() if k.index is not None]
         types = [f.type.polars() for f in self.table_type.fields]
         constant_keys = [self._constant(literal, types[f], now).alias(column(f)) for f, literal in self._constants()]
@@ -171,7 +171,7 @@ class LookupTransform(Transform):
         return key_frame.with_columns(pl.lit(value[0], value.dtype).alias(value.name) for value in constant_keys)
 
     def _constants(self) -> list[tuple[int, Rex]]:
-        """The fields of the table that are asked for by a constant."""
+        """The fields of the table that are requested by a constant."""
         return [(f, k.literal) for f, k in self.keys.items() if k.index is None and k.literal is not None]
 
     def _constant(self, literal: Rex, dtype: pl.DataType, now: int) -> pl.Series:

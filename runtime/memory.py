@@ -2,7 +2,7 @@
 
 ``taskmanager.memory.managed.size`` is split as Flink splits managed memory: one half is RocksDB's, for its caches and
 write buffers in all partitions together; the other is the workers', each its share, for runs of state that local disk
-does not take. What workers map from files is the page cache's, which the system takes back when it needs memory.
+does not take. What workers map from files is the page cache's, which the system reclaims when it needs memory.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def cache_settings(options: Mapping[str, str], tell: Callable[[str], None], is_s
 
     Args:
         options: of the session, checked.
-        tell: is told when there is no folder for it.
+        tell: receives a message when there is no folder for it.
         is_shared: whether workers run on this machine. Otherwise each executor has a folder of its own, in
             ``CACHE_DIR`` or among its temporary files, which Spark removes.
     """

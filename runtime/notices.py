@@ -9,17 +9,17 @@ from stateplan.runtime.memory import CACHE_DIR
 
 
 class Notices:
-    """Tells the user what the figures of a micro-batch say of a job that goes on: once per operator, of retractions
+    """Tells the user what the figures of a micro-batch say of a job that continues: once per operator, of retractions
     that found no row in its state; once, that local disk does not take what workers would read again. At the end of
     bounded input, what still waits for the clock.
 
     Args:
         operators: those with state.
         folder: of the workers' run cache.
-        tell: is told, a line each.
+        tell: receives messages, a line each.
 
     Attributes:
-        told: what it was told so far.
+        told: what it has received so far.
     """
 
     def __init__(self, operators: Sequence[OperatorSpec], folder: str | None, tell: Callable[[str], None]) -> None:

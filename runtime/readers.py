@@ -1,8 +1,8 @@
-"""Steps without state that read how far event time has come: what each of them reads in which micro-batch.
+"""Steps without state that read how far event time has advanced: what each of them reads in which micro-batch.
 
-Such a step, with CURRENT_WATERMARK for example, has no state in which its watermark could be. The driver keeps it: with
-the reports of the sinks it is told the watermarks of a micro-batch, and before the next one it tells the tasks what
-they amount to. ``watermarks.json`` of the checkpoint has that for the last two micro-batches. So a micro-batch that is
+Such a step, with CURRENT_WATERMARK for example, has no state in which its watermark could be. The driver keeps it: the
+reports of the sinks contain the watermarks of a micro-batch, and before the next one it sends the resulting watermark
+to the tasks. ``watermarks.json`` of the checkpoint has that for the last two micro-batches. So a micro-batch that is
 repeated after a failure reads what it read before.
 """
 
@@ -46,7 +46,7 @@ class Readers:
         self._times = {reader.uid: EventTime() for reader in readers}
 
     def begin(self, batch: int) -> dict[int, int]:
-        """A micro-batch begins: per number of a reader, how far event time has come, ms; nothing before its first
+        """A micro-batch begins: per number of a reader, how far event time has advanced, ms; nothing before its first
         watermark."""
         marks = ((n, self._times[reader.uid].watermark) for n, reader in enumerate(self.readers))
         return {number: mark for number, mark in marks if mark > NO_WATERMARK}
@@ -170,7 +170,7 @@ def keep_times(origin: AnyPath, folder: AnyPath, uids: Collection[str], batch: i
 
 
 def last_known(folder: AnyPath) -> int | None:
-    """The last micro-batch that ``watermarks.json`` of a checkpoint knows; None where it is missing or damaged."""
+    """The last micro-batch that ``watermarks.json`` of a checkpoint knows; None if it is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         return max((int(batch) for batch in _read_file(folder / _FILE)), default=None)
     return None
@@ -194,7 +194,7 @@ def _damaged(file: AnyPath, why: str) -> CheckpointError:
 
 
 def check_readers(graph: ExecGraph, reading: Iterable[int]) -> None:
-    """Whether CURRENT_WATERMARK stands only where it can be read.
+    """Whether CURRENT_WATERMARK is only where it can be read.
 
     Source: Flink compiles it in conditions of joins and patterns as well, and its job then fails.
 

@@ -109,7 +109,7 @@ def _left_behind(root: Path) -> bool:
         lock.release()
         return False
     try:
-        for entry in [e for e in root.iterdir() if e.name != _LOCK]:  # the lock last: the next one goes on if need be
+        for entry in [e for e in root.iterdir() if e.name != _LOCK]:  # the lock last: the next one continues if need be
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry, ignore_errors=True)
             else:

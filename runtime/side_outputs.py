@@ -59,7 +59,7 @@ class LateRows(FrozenDataclass):
 
         Args:
             frame: late rows; the fields of :attr:`row` come first, as ``c0, c1, ...``, and perhaps ``kind``.
-            watermark: that they came after, ms.
+            watermark: that they arrived after, ms.
         """
         writer = JsonWriter([(f.name, f.type) for f in self.row.fields], _STYLE)
         kinds = frame[KIND].to_list() if KIND in frame.columns else [int(RowKind.INSERT)] * frame.height

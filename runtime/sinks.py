@@ -208,9 +208,9 @@ class SinkDriver:
 
     Attributes:
         near: whether the workers are other processes of this machine.
-        record: of the micro-batches that the sinks have noted; None for a job without a checkpoint.
-        tell: gets sentences for the user.
-        shared: a folder where they leave what they hand over; None where there is none.
+        record: of the micro-batches that the sinks have recorded; None for a job without a checkpoint.
+        tell: receives sentences for the user.
+        shared: a folder where they leave what they hand over; None if there is none.
         written: per sink, in the order of the plan, the rows written since the start.
     """
 
@@ -241,7 +241,7 @@ class SinkDriver:
 
         Args:
             batch_id: its number.
-            read: digest of what it reads; empty where that is not known.
+            read: digest of what it reads; empty if that is not known.
         """
         self._clear()
         for sink in self.sinks:
@@ -283,7 +283,7 @@ class SinkDriver:
 
 @dataclass(frozen=True)
 class _Parts(Sequence[bytes]):
-    """What workers handed over, in order; what is in a file, or compressed, is read when it is asked for."""
+    """What workers handed over, in order; what is in a file, or compressed, is read when it is requested."""
 
     given: Sequence[bytes | Left | CompressedOutput]
 

@@ -53,7 +53,7 @@ def read_splits(
     pack: Callable[[list[Blob]], T],
     level: int = 1,
 ) -> Iterator[T]:
-    """What :func:`read_source` gives, of splits. Raises WorkerError.
+    """What :func:`read_source` returns, of splits. Raises WorkerError.
 
     Args:
         pack: makes what is given of some blobs.
@@ -75,7 +75,7 @@ class _SourceTask(Generic[T]):
         figures: what the task counts.
         size: bytes of the splits that have been read.
         reads: whether it has any split to read.
-        ended: whether it is told that bounded input ends.
+        ended: whether it has been informed that bounded input ends.
         rows_of: part of the source -> rows.
         waiting: parts that have more rows than are read now.
     """

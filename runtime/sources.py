@@ -6,7 +6,7 @@ driver lists. Splits that a source plans itself come by :mod:`runtime.spark.spli
 by the Python workers alone.
 
 When bounded input ends, event time does. Where the driver lists all of the input, and knows which micro-batch is the
-last one, that one is told so. Other input has ended when Spark's query has; then :meth:`Sources.close` writes a marker
+last one, that one is informed. Other input has ended when Spark's query has; then :meth:`Sources.close` writes a marker
 for a query of one more micro-batch.
 """
 
@@ -120,7 +120,7 @@ class Sources:
 
     @property
     def ended(self) -> bool:
-        """Whether the last micro-batch that Spark has recorded was told that input ends."""
+        """Whether the last micro-batch that Spark has recorded was informed that input ends."""
         with contextlib.suppress(OSError, ValueError):  # of a damaged log, Spark's query tells
             return self._spark.ended(self._spark.last_planned)
         return False
@@ -172,7 +172,7 @@ class Sources:
         return {name for reader in readers if isinstance(reader, OffsetSource) for name in reader.modules}
 
     def _end(self) -> None:
-        """Has the last micro-batch told that input ends, if it is known which one that is."""
+        """Has the last micro-batch informed that input ends, if it is known which one that is."""
         lists = list(self._lists.values())
         if not ends_with_files(self._graph) or len(lists) < len(self._graph.sources):
             return
@@ -198,7 +198,7 @@ class Sources:
             self._part_watermarks = PartWatermarks(folder, aligned_sources)
 
     def advance(self, parts: Mapping[str, Mapping[str, int]]) -> None:
-        """Tells aligned sources how far watermarks have come.
+        """Tells aligned sources how far watermarks have advanced.
 
         Args:
             parts: of a micro-batch: source uid -> part -> its watermark, ms since 1970.
@@ -240,7 +240,7 @@ class Sources:
         return TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
 
     def start(self, fail: Callable[[StateplanError], None]) -> None:
-        """Looks for new files from now on, where Spark does not. ``fail`` is told of what keeps it from that."""
+        """Looks for new files from now on, where Spark does not. ``fail`` receives the error that prevents it."""
         unbounded_lists = [lists for lists in self._lists.values() if not lists.source.bounded]
         if unbounded_lists:
             self._watch = Watch(unbounded_lists, fail)

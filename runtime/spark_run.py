@@ -115,7 +115,7 @@ class Run:
             self.checkpoint.lock.check()
 
     def progress(self) -> Progress:
-        """How far the job has come."""
+        """How far the job has advanced."""
         return progress_of(self.job, self.metrics, self.sinks, self.forecast, self.began)
 
     def serve(self, reporters: Sequence[Reporter], tell: Callable[[str], None]) -> None:
@@ -194,8 +194,8 @@ class Queries:
         _finish(self._start(once=True), self.run)
 
     def last(self) -> StreamingQuery | None:
-        """The query that brings event time to its end when bounded input has ended; None where there is nothing to
-        bring to its end."""
+        """The query that brings event time to its end when bounded input has ended; None if there is nothing to bring
+        to its end."""
         run = self.run
         if not run.job.event_time or run.job.open_ended or run.sources.end_themselves:
             return None
@@ -263,7 +263,7 @@ def _finish(query: StreamingQuery, run: Run, batches: int | None = None) -> None
 
 @contextlib.contextmanager
 def _explaining(run: Run) -> Iterator[None]:
-    """Gives what Spark raises within the block its code."""
+    """Adds the code to errors that Spark raises within the block."""
     try:
         yield
     except Exception as failure:

@@ -68,7 +68,7 @@ class Submission:
         graph: the plan.
         options: session options, by Flink's keys; ``spark.*`` are handed to Spark.
         plan_text: the plan as it is stored in the checkpoint directory.
-        check_restart: judges how the plan may go on from the state of the plan that wrote the checkpoint.
+        check_restart: judges how the plan may continue from the state of the plan that wrote the checkpoint.
         console: gets notes for the user, a line each.
         on_progress: called about five times a second while :meth:`SparkJob.wait` waits.
         spark: a session of the user's to run in.
@@ -313,7 +313,7 @@ def _require_space(failure: OSError, options: Mapping[str, str]) -> None:
 
 
 def _live_folder() -> str | None:
-    """Where workers of this machine leave the figures of running tasks; None where there can be no such folder."""
+    """Where workers of this machine leave the figures of running tasks; None if there can be no such folder."""
     with contextlib.suppress(OSError):
         return str(scratch("live"))
     return None

@@ -137,7 +137,7 @@ class SparkJob(Job):
         return query is not None
 
     def _saves(self) -> bool:
-        """Writes the savepoint that was asked for; whether the job goes on, because it cannot be written."""
+        """Writes the savepoint that was requested; whether the job continues, because it cannot be written."""
         saving, queries, checkpoint = self._saving, self._queries, self._run.checkpoint
         assert saving is not None
         if checkpoint.spark.last_planned != checkpoint.spark.last_done:

@@ -81,7 +81,7 @@ def translate(
         graph: the plan.
         options: session options; give the TTL of states the plan says nothing about.
         key_groups: into which keyed state is split.
-        job_id: tells the files of this job from those of others in the same folder.
+        job_id: distinguishes the files of this job from those of others in the same folder.
         start_time: when the job began, ms; generated timestamps refer to it.
         secrets: that references in the plan stand for. The job graph has them, so it is never written or shown.
 
@@ -128,7 +128,7 @@ class _Nodes:
 
     @property
     def reading(self) -> set[int]:
-        """The nodes whose steps read how far event time has come."""
+        """The nodes whose steps read how far event time has advanced."""
         return {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
 
 
@@ -181,7 +181,7 @@ def _keeping_versions(nodes: _Nodes) -> _Nodes:
 
 
 def _by_event_time(nodes: _Nodes, event_times: Iterable[int]) -> set[int]:
-    """The nodes that work by event time, whose state ages by it, or which stand before such a node."""
+    """The nodes that work by event time, whose state ages by it, or which are before such a node."""
     by_time = set(event_times)
     reading = nodes.reading
     for node in reversed(nodes.graph.nodes):
@@ -200,7 +200,7 @@ class _SideOutputs:
     nodes: _Nodes
 
     def late_rows(self, node: ExecNode, number: int) -> LateRows | None:
-        """What becomes of the late rows of an input of a node; None where they are only counted."""
+        """What becomes of the late rows of an input of a node; None if they are only counted."""
         name = late_table(node, number)
         if name is None and isinstance(node, LocalWindowAggregate):
             whole = self.nodes.graph.consumers(self.nodes.graph.consumers(node)[0])[0]
@@ -246,7 +246,7 @@ class _SideOutputs:
         return part
 
     def dropped(self, node: ExecNode, part: Stateful) -> tuple[LateRows | None, ...]:
-        """Per input of an operator, what becomes of late rows; nothing where they are only counted, or are partial
+        """Per input of an operator, what becomes of late rows; nothing if they are only counted, or are partial
         results, whose late rows were taken out before."""
         partial = isinstance(part.kernel, WindowAggregateKernel) and part.kernel.inner_is_partial
         if not part.kernel.by_event_time or part.kernel.by_clock or partial:
@@ -303,7 +303,7 @@ class _Builder:
         )
 
     def timed(self, spec: OperatorSpec) -> OperatorSpec:
-        """An operator that works by event time, or stands before one that does, with its channels."""
+        """An operator that works by event time, or is before one that does, with its channels."""
         if spec.node not in self.by_time:
             return spec
         number = self.nodes.operators[spec.node]
@@ -448,7 +448,7 @@ class _Builder:
         return replace(read, fields=tuple(fields))
 
     def watermarks(self, node: TableSourceScan) -> Iterator[Transform]:
-        """What a source does that was told to make the watermarks itself."""
+        """What a source does that makes the watermarks itself."""
         from stateplan.runtime.transforms.calc import WatermarkTransform
 
         for ability in node.scan_table_source.abilities:
@@ -526,7 +526,7 @@ def _idle_timeout(node: TableSourceScan) -> int | None:
 
 
 def _alignment(node: TableSourceScan, source: str) -> Alignment | None:
-    """How the source of this name is aligned; None where it is not. Raises PlanError PLAN044."""
+    """How the source of this name is aligned; None if it is not. Raises PlanError PLAN044."""
     for ability in node.scan_table_source.abilities:
         params = ability.watermark_params if isinstance(ability, WatermarkPushDown) else None
         group = (params.align_group_name or "").strip() if params is not None else ""

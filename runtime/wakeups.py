@@ -19,7 +19,7 @@ def touches(graph: JobGraph, now: int) -> Iterator[Blob]:
 
 
 SWEPT_WITHIN = 256
-"""A key group that gets no rows looks at its state once in at most so many micro-batches."""
+"""A key group that gets no rows looks at its state once in at most this number of micro-batches."""
 
 
 def sweeps(graph: JobGraph, batch: int, now: int, level: int = 1) -> Iterator[Blob]:

@@ -1,9 +1,9 @@
-"""How far event time has come at one operator: the watermarks of its inputs, and how they travel.
+"""How far event time has advanced at one operator: the watermarks of its inputs, and how they travel.
 
-A watermark is an instant in milliseconds since 1970: no row with a time at or before it is expected any more. Each
-task of a source sends the largest one it has made to every key group of the operators that ask for event time, so all
-key groups of an operator know the same; one of them passes the operator's own on. A *channel* is one way on which rows
-reach an input (a UNION in front of it has several): the watermark of an operator is the least of its channels.
+A watermark is an instant in milliseconds since 1970: no row with a time at or before it is expected any more. Each task
+of a source sends the largest one it has made to every key group of the operators that use event time, so all key groups
+of an operator know the same; one of them passes the operator's own on. A *channel* is one way on which rows reach an
+input (a UNION in front of it has several): the watermark of an operator is the least of its channels.
 
 A source whose rows come in several streams, such as the partitions of a topic, makes a watermark for each of these
 *parts*. The watermark of its channel is the least of them.
@@ -99,7 +99,7 @@ class EventTime:
             marks_received: number of the input, and the watermark.
             channels: number of channels per input.
             now: the micro-batch's time, ms.
-            idle_timeout: a part without rows for so long does not hold back the others, ms; 0 is never.
+            idle_timeout: a part without rows for this long does not hold back the others, ms; 0 is never.
             idle_timeouts: the same for channels that have one of their own.
         """
         before = self.watermark

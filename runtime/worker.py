@@ -35,7 +35,7 @@ class MicroBatch:
 
     Attributes:
         graph: the job, with the TTLs and watermarks of this micro-batch.
-        number: its id; None where that is not known.
+        number: its id; None if that is not known.
         touches: whether state is dropped and rewritten in it.
         counters: what its tasks count with.
     """
@@ -75,7 +75,7 @@ class _Step:
         number: of the operator.
         group: the key group.
         now: the time of the micro-batch, ms.
-        watermark: how far event time has come.
+        watermark: how far event time has advanced.
     """
 
     number: int
@@ -125,7 +125,7 @@ def run_operator(
 
 
 def _advance(spec: OperatorSpec, state: KeyedState, blobs: list[Blob], now: int) -> Watermark:
-    """How far event time has come with the watermarks that blobs bring."""
+    """How far event time has advanced with the watermarks that blobs bring."""
     if not spec.event_time:
         return Watermark()
     marks = ((blob.input, blob.content) for blob in blobs if isinstance(blob.content, PartWatermark))

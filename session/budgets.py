@@ -22,7 +22,7 @@ _ROWS = re.compile(r"(\d[\d_]*)\s*rows?", re.IGNORECASE)
 
 
 def limits_of(document: PlanDocument, options: Mapping[str, str], of_states: bool = True) -> Limits | None:
-    """The limits of a plan's states; None where the session sets none.
+    """The limits of a plan's states; None if the session sets none.
 
     Args:
         document: the plan.

@@ -21,7 +21,7 @@ from stateplan.session.results import TableResult, ok
 
 
 def connect_catalog(catalog: CatalogManager, host: Host, config: Configuration) -> None:
-    """Gives the catalogs of a session what they need of it: who may use what, the types of catalogs, the store."""
+    """Passes to the catalogs of a session what they need of it: who may use what, the types of catalogs, the store."""
 
     def query_fields(query: exp.Expr, manager: CatalogManager, source: str) -> list[tuple[str, LogicalType]]:
         from stateplan.planner.compile import query_schema
@@ -40,7 +40,7 @@ def connect_catalog(catalog: CatalogManager, host: Host, config: Configuration) 
     catalog.check_table = host.check_table
     catalog.check_function = host.check_function
     catalog.query_fields = query_fields
-    catalog.opened = open_for_session
+    catalog.open_catalog = open_for_session
     catalog.store = store
 
 

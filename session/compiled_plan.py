@@ -39,7 +39,7 @@ class CompiledPlan:
         return f"CompiledPlan(Flink {graph.flink_version}, {counted(len(graph.nodes), 'operator')}, {states})"
 
     def __str__(self) -> str:
-        """As :meth:`explain`."""
+        """See :meth:`explain`."""
         return self.explain()
 
     def _repr_html_(self) -> str:
@@ -88,8 +88,8 @@ class CompiledPlan:
         return self.set_ttls({selector: ttl})
 
     def set_ttls(self, ttls: Mapping[str, TtlGiven]) -> CompiledPlan:
-        """Sets several TTLs by selector, all of them or none. Raises as :meth:`set_ttl`, and PLAN106 when two of them
-        are for one state."""
+        """Sets several TTLs by selector, all of them or none. Raises the same errors as :meth:`set_ttl`, and PLAN106
+        when two of them are for one state."""
         from stateplan.plans.edit import set_ttls
 
         set_ttls(self.document, ttls, self._session.config.to_dict())
@@ -141,7 +141,7 @@ class CompiledPlan:
 
 
 def compile_plan(session: Session, statement: str) -> CompiledPlan:
-    """The plan of an INSERT or a statement set. Raises as :meth:`TableEnvironment.compile_plan_sql`."""
+    """The plan of an INSERT or a statement set. Raises the same errors as :meth:`TableEnvironment.compile_plan_sql`."""
     read = read_statement(statement)
     return CompiledPlan(session, session.compiler.document(Inserts.of(read.node, read.source)))
 
@@ -193,7 +193,7 @@ class StatementSet:
         """Adds an INSERT of a table's rows; returns this set.
 
         Raises:
-            SqlError: SQL001 to SQL009, for what is no name of a table.
+            SqlError: SQL001 to SQL009, for what is not a name of a table.
         """
         self._inserts.append(table.insert_by_name(target_path, overwrite))
         return self
@@ -208,7 +208,8 @@ class StatementSet:
         return CompiledPlan(self._session, self._session.compiler.document(self._all()))
 
     def explain(self, *details: str) -> str:
-        """The plan of all INSERTs together, for people. Raises as :meth:`TableEnvironment.explain_sql`."""
+        """The plan of all INSERTs together, for people. Raises the same errors as
+        :meth:`TableEnvironment.explain_sql`."""
         return self._session.compiler.explain(self._all(), details)
 
     def execute(self) -> TableResult:

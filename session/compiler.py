@@ -24,7 +24,15 @@ from stateplan.planner.catalog.objects import (
     ObjectIdentifier,
     TableSchema,
 )
-from stateplan.planner.compile import Fields, InsertPlan, Planned, plan_insert, plan_query, plan_together, query_schema
+from stateplan.planner.compile import (
+    Fields,
+    InsertPlan,
+    JointPlan,
+    plan_insert,
+    plan_query,
+    plan_together,
+    query_schema,
+)
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.planner.positions import place_of, text_of
 from stateplan.plans.advice import ExplainDetail, explain_details
@@ -51,7 +59,7 @@ class Plan:
     """
 
     sql: str
-    planned: Planned
+    planned: JointPlan
     graph: ExecGraph
     secrets: Secrets
 
@@ -196,7 +204,7 @@ class Compiler:
         return self._explanation(self.inserts(inserts), wanted_details)
 
     def explain_query(self, query: exp.Expr, source: str, details: Sequence[str] = ()) -> str:
-        """What EXPLAIN shows of a query that was read from ``source``. Raises as :meth:`explain`."""
+        """What EXPLAIN shows of a query that was read from ``source``. Raises the same errors as :meth:`explain`."""
         wanted_details = explain_details(details)
         return self._explanation(self.query(query, source), wanted_details)
 

@@ -1,7 +1,7 @@
-"""What may stand at a position of a statement that is being written.
+"""What may appear at a position of a statement that is being written.
 
 Candidates replace the word before the position: what stands there since the last blank, quote, ``,``, ``(`` or ``=``.
-Tables come with their whole name, as Flink's gateway gives them.
+Tables come with their whole name, as Flink's gateway returns them.
 """
 
 from __future__ import annotations

@@ -11,13 +11,13 @@ from stateplan.session.session import Session
 
 
 class Context:
-    """One statement being run.
+    """A statement that is running.
 
     Attributes:
         session: in which it runs.
         catalog: of the session.
         statement: what is run.
-        source, file: the script that it is of.
+        source, file: the script that contains it.
     """
 
     def __init__(self, session: Session, statement: ScriptStatement) -> None:
@@ -31,5 +31,5 @@ class Context:
         return place_of(node, self.source, self.file)
 
     def plan_file(self, path: exp.Expr) -> str:
-        """The path or URL of the plan that a text literal names. Raises as :meth:`Host.plan_file`."""
+        """The path or URL of the plan that a text literal names. Raises the same errors as :meth:`Host.plan_file`."""
         return self.session.host.plan_file(path.name, self.place(path))

@@ -80,7 +80,7 @@ def _completed_table(c: Context, table: CatalogTable) -> CatalogTable:
     when it creates the table."""
     if table.temporary:
         return table
-    return c.catalog.require_catalog(table.identifier.catalog).completed(table)
+    return c.catalog.require_catalog(table.identifier.catalog).complete_table(table)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def schema_columns(schema: Schema) -> tuple[list[str] | None, Fields | None]:
     """What a schema says: the names of the columns, or names and types.
 
     Raises:
-        SqlError: SQL213, for what is no type.
+        SqlError: SQL213, for what is not a type.
     """
     if schema is None:
         return None, None

@@ -114,7 +114,7 @@ class TableEnvironment(Tables, Names, AttributeHints):
     # statements
 
     def execute_sql(self, statement: str) -> TableResult:
-        """Runs one statement. A job that it starts goes on in the background: see :meth:`TableResult.wait`.
+        """Runs one statement. A job that it starts continues in the background: see :meth:`TableResult.wait`.
 
         Raises:
             StateplanError: whatever is wrong with it; then nothing has been changed.

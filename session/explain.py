@@ -18,7 +18,7 @@ from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.fingerprint import uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.planner.algebra.relations import Aggregate, Join, Rel, Sink
-from stateplan.planner.compile import Planned
+from stateplan.planner.compile import JointPlan
 from stateplan.planner.logical_tree import logical_tree
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import describe_physical
@@ -30,7 +30,7 @@ from stateplan.plans.explain import explain, explain_graph, node_line, sections
 from stateplan.session.advice import advice_of_statement, could_be_two
 
 OF_PHYSICAL_PLAN = frozenset({ExplainDetail.CHANGELOG_MODE, ExplainDetail.PLAN_ADVICE})
-"""The details that stand in the section of the physical plan."""
+"""The details that are in the section of the physical plan."""
 
 _LETTERS = {
     "INSERT": "I",
@@ -42,7 +42,7 @@ _LETTERS = {
 
 
 def explain_text(
-    compilation: Planned,
+    compilation: JointPlan,
     graph: ExecGraph,
     options: Mapping[str, str],
     details: frozenset[ExplainDetail] = frozenset(),
@@ -54,7 +54,7 @@ def explain_text(
         planned: its plans.
         graph: its exec graph, without secrets.
         options: of the session.
-        details: what is asked for beside the operators.
+        details: what is requested beside the operators.
         query: the statement is a query, and the sink its results go to is not shown.
 
     Raises:

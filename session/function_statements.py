@@ -78,12 +78,15 @@ def describe_function(c: Context, node: nodes.DescribeTable) -> TableResult:
     rows = [
         ("is system function", str(definition.identifier is None).lower()),
         ("is temporary", str(definition.temporary).lower()),
-        ("class name", definition.reference or (type(definition.given.body).__name__ if definition.given else "")),
+        (
+            "class name",
+            definition.reference or (type(definition.function.body).__name__ if definition.function else ""),
+        ),
         ("function language", definition.language),
         ("resource uris", ""),
     ]
     if node.args.get("extended"):
-        function = functions.loaded(definition, place)
+        function = functions.load_function(definition, place)
         rows += [
             ("kind", function.kind),
             ("requirements", "[]"),

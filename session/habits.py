@@ -95,7 +95,7 @@ def options_of(settings: Settings | None) -> Mapping[str, Any]:
 
 
 def check_spark(spark: object) -> None:
-    """Raises OptionError OPT007 when ``spark`` is given and is no session of Spark."""
+    """Raises OptionError OPT007 when ``spark`` is given and is not a session of Spark."""
     if spark is None or is_spark_session(spark):
         return
     raise OptionError(
@@ -115,7 +115,7 @@ def is_spark_session(candidate: object) -> bool:
 
 
 class AttributeHints:
-    """A class whose AttributeError says what stands here for a method of PyFlink's or Spark's."""
+    """A class whose AttributeError says what is here for a method of PyFlink's or Spark's."""
 
     _REPLACEMENTS: ClassVar[Mapping[str, str]] = {}
 
@@ -155,7 +155,7 @@ OF_TABLE: Mapping[str, str] = {
     "createTempView": 'write env.create_temporary_view("name", table)',
     **dict.fromkeys(("insert_into", "write", "writeStream", "writeTo"), 'write table.execute_insert("name")'),
 }  # fmt: skip
-"""What stands here for methods of a ``Table`` of PyFlink, and of a ``DataFrame`` of Spark."""
+"""What is here for methods of a ``Table`` of PyFlink, and of a ``DataFrame`` of Spark."""
 
 OF_ENVIRONMENT: Mapping[str, str] = {
     "sql": 'write env.sql_query("SELECT ...") for a query, or env.execute_sql("...") for any statement',
@@ -177,7 +177,7 @@ OF_ENVIRONMENT: Mapping[str, str] = {
     "conf": "write env.get_config()",
     "stop": "write result.job.stop() for a job",
 }
-"""What stands here for methods of PyFlink's ``TableEnvironment``, and of Spark's ``SparkSession``."""
+"""What is here for methods of PyFlink's ``TableEnvironment``, and of Spark's ``SparkSession``."""
 
 OF_RESULT: Mapping[str, str] = {
     "show": "write result.print()",
@@ -189,4 +189,4 @@ OF_RESULT: Mapping[str, str] = {
     "get_schema": "see result.columns and result.types",
     "get_table_schema": "see result.columns and result.types",
 }
-"""What stands here for methods of a result of PyFlink, Spark and the DB-API."""
+"""What is here for methods of a result of PyFlink, Spark and the DB-API."""

@@ -36,7 +36,7 @@ def of_arrow(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str)
 
     Raises:
         DataError: DATA340, a value that is none of its column's type; DATA344, for anything else than Arrow data.
-        StateplanError: TYPE003, a column whose Arrow type is no SQL type; others as :func:`declared` and
+        StateplanError: TYPE003, a column whose Arrow type is not an SQL type; others as :func:`declared` and
             :func:`named`.
     """
     from stateplan.common.values.arrow import frames, logical_type
@@ -57,7 +57,7 @@ def of_arrow(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str)
 
 
 def of_pandas(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str) -> CatalogTable:
-    """A table of a ``pandas.DataFrame``, without its index. Raises as :func:`of_arrow`."""
+    """A table of a ``pandas.DataFrame``, without its index. Raises the same errors as :func:`of_arrow`."""
     import pyarrow as pa
 
     try:
@@ -68,7 +68,8 @@ def of_pandas(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str
 
 
 def of_polars(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str) -> CatalogTable:
-    """A table of a ``polars.DataFrame``, or of what a ``polars.LazyFrame`` gives. Raises as :func:`of_arrow`."""
+    """A table of a ``polars.DataFrame``, or of what a ``polars.LazyFrame`` gives. Raises the same errors as
+    :func:`of_arrow`."""
     import polars as pl
 
     if isinstance(data, pl.LazyFrame):

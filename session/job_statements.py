@@ -16,7 +16,7 @@ from stateplan.session.results import TableResult, content, ok
 _WIDTH = 48
 """So many characters of a query name its job, which else has no name."""
 _MAX_FAILURES = 3
-"""Of so many failed jobs SHOW JOBS tells why."""
+"""SHOW JOBS says for this number of failed jobs why they failed."""
 _JOB_COLUMNS = ("job id", "job name", "status", "start time")
 _JOB_TYPES = (STRING, STRING, STRING, LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=6))
 
@@ -40,7 +40,7 @@ def _name(entry: JobEntry) -> str:
 
 def show_jobs(c: Context) -> TableResult:
     """SHOW JOBS: the newest first. In a user's own process, queries without a name are listed while they run: whoever
-    ran one has its result or its error. Notes tell of what the last jobs have failed."""
+    ran one has its result or its error. Notes say why the last jobs failed."""
     entries = c.session.jobs.entries()
     if not c.session.host.lists_queries:
         entries = [e for e in entries if e.is_running or e.plan is not None or e.name != e.statement]
@@ -50,7 +50,7 @@ def show_jobs(c: Context) -> TableResult:
 
 
 def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
-    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink tells elsewhere."""
+    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink reports elsewhere."""
     entry = c.session.jobs.find(node.this.name, c.place(node.this))
     rows = _job_rows(c, [entry])
     if entry.error is None:

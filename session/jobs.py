@@ -69,7 +69,7 @@ class JobJournal(Protocol):
         """The job begins now; called before it does anything. Raises StateplanError when it must not."""
 
     def withdrawn(self, record: JobRecord) -> None:
-        """It could not be started after all; not told of a job that was started before."""
+        """It could not be started after all; not called for a job that was started before."""
 
     def ended(self, entry: JobEntry) -> None:
         """It has ended."""
@@ -123,8 +123,8 @@ class Jobs:
         told: called with each job, but no query, that has started or ended.
 
     Attributes:
-        restarts: asked of a job that the journal keeps and that has failed, and told whether the failure counts against
-            it; whether it will be started again.
+        restarts: asked of a job that the journal keeps and that has failed, with whether the failure counts against it;
+            whether it will be started again.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class Jobs:
         """The job of an id, with or without dashes.
 
         Raises:
-            RunError: RUN060, there is none.
+            RunError: RUN060, it does not exist.
         """
         with self._lock:
             entry = self._entries.get(hex_id(job_id))
@@ -258,7 +258,7 @@ class Jobs:
         """Stops a job after its micro-batch in hand, and waits for that.
 
         Raises:
-            RunError: RUN060, there is none of the id; RUN052, it has ended.
+            RunError: RUN060, none has this id; RUN052, it has ended.
         """
         entry = self.find(job_id, place)
         if entry.status != RESTARTING:
@@ -278,8 +278,8 @@ class Jobs:
             place: of the id in the statement.
 
         Raises:
-            RunError: RUN060, there is none of the id; RUN052, it has ended; RUN058, no directory for savepoints is
-                configured; RUN059, the job has no checkpoint.
+            RunError: RUN060, none has this id; RUN052, it has ended; RUN058, no directory for savepoints is configured;
+                RUN059, the job has no checkpoint.
             StateplanError: the savepoint cannot be written.
         """
         from stateplan.runtime.checkpoint.savepoint import SAVEPOINT_DIR, new_savepoint

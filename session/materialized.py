@@ -1,7 +1,7 @@
 """The rows that a query has now: its changes folded into a table, frame by frame.
 
-A query gives every change as an insertion or a deletion of a whole row, so the table is a multiset of rows. They are in
-the order of their insertions. As in Flink's client, a deletion takes back the latest of equal rows, and one that finds
+A query emits every change as an insertion or a deletion of a whole row, so the table is a multiset of rows. They are
+in the order of their insertions. As in Flink's client, a deletion retracts the latest of equal rows, and one that finds
 no row changes nothing. Source: Flink's ``MaterializedCollectStreamResult``.
 """
 
@@ -30,8 +30,8 @@ class Materialized:
         types: of the columns.
 
     Attributes:
-        changes: how many there have been.
-        dropped: how many rows were given up by :meth:`keep_last`.
+        changes: the number of changes so far.
+        dropped: the number of rows that :meth:`keep_last` has removed.
     """
 
     def __init__(self, channel: ResultChannel, types: Sequence[LogicalType]) -> None:
@@ -50,7 +50,7 @@ class Materialized:
         return self._channel.ended
 
     def pull(self, timeout: float) -> bool:
-        """Takes the next changes, for which it waits at most so many seconds; whether there were any.
+        """Takes the next changes, for which it waits at most this number of seconds; whether there were any.
 
         Raises:
             StateplanError: what made the job fail, after its last row.
@@ -74,7 +74,7 @@ class Materialized:
             return self._rows
 
     def keep_last(self, count: int) -> None:
-        """Gives up all but the last rows, of a query that only inserts."""
+        """Drops all but the last rows, of a query that only inserts."""
         with self._lock:
             self._fold()
             self.dropped_rows += max(0, self._rows.height - count)

@@ -1,4 +1,4 @@
-"""The part of a session that registers functions and views by name, and lists and chooses what its catalog has."""
+"""The part of a session that registers functions and views, and lists and selects the objects of its catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """The methods of a session for what its catalog has by name."""
+    """The methods of a session for the named objects of its catalog: functions, views, tables, databases."""
 
     session: Session
 
@@ -24,20 +24,20 @@ class Names:
 
     @property
     def functions(self) -> FunctionCatalog:
-        """Its user-defined functions."""
+        """The user-defined functions of the session."""
         return self.session.catalog.functions
 
     def create_temporary_function(self, path: str, function: UserFunction) -> None:
-        """Registers what ``udf``, ``udtf`` or ``udaf`` gives as a function of a database.
+        """Registers a function of a database, which was created with ``udf``, ``udtf`` or ``udaf``.
 
         Raises:
-            CatalogError: CAT060, when the name is taken.
-            SqlError: SQL214, for anything else.
+            CatalogError: CAT060, the name is already in use.
+            SqlError: SQL214, ``function`` is another object.
         """
         self.functions.create(self._function(path, function))
 
     def create_temporary_system_function(self, name: str, function: UserFunction) -> None:
-        """Registers a function for all databases. Raises as :meth:`create_temporary_function`."""
+        """Registers a function for all databases. Raises the same errors as :meth:`create_temporary_function`."""
         self.functions.create(
             CatalogFunction(name, None, None, "PYTHON", True, of_callable(function, name)), overwrite=True
         )

@@ -29,7 +29,7 @@ SHOWN_ROWS = 20
 """So many rows are shown, the last ones."""
 
 _MAX_ROWS = 1000
-"""Of a query without an end that only inserts, so many rows stay in memory while it is shown."""
+"""Of a query without an end that only inserts, this number of rows stay in memory while it is shown."""
 
 _EVERY = 0.5
 """Seconds between two updates."""
@@ -43,9 +43,9 @@ class ResultView:
         columns: name and type of each, as text.
         rows: the last ones, as text; None for NULL.
         count: of all rows there are.
-        status: of the job; None where there is none.
+        status: of the job; None if there is none.
         error: what it failed of.
-        notes: what it has told its user.
+        notes: its messages for the user.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -141,6 +141,6 @@ def _follow(result: ShownResult, table: Materialized, handle: Any) -> None:
                 last_changes = table.changes
                 handle.update(_bundle(result), raw=True)
                 last_update = time.monotonic()
-        while result.view().status == "RUNNING":  # its last rows are taken before its end is noted
+        while result.view().status == "RUNNING":  # its last rows are taken before its end is recorded
             time.sleep(_EVERY)
         handle.update(_bundle(result), raw=True)

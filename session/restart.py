@@ -1,4 +1,4 @@
-"""Before a plan runs: what has moved since it was compiled, and whether it may go on from a checkpoint.
+"""Before a plan runs: what has moved since it was compiled, and whether it may continue from a checkpoint.
 
 State that a plan cannot use as it is, is rewritten or given up only when ``execution.state-recovery.accept`` says so.
 
@@ -39,11 +39,11 @@ _VERBS: Mapping[Verdict, str] = {
 }
 
 _MANY = 6
-"""So many reasons are told in an error."""
+"""An error lists this number of reasons."""
 
 
 def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, str], notes: list[str]) -> Continuation:
-    """How ``document`` goes on from the state of the plan ``old_text``.
+    """How ``document`` continues from the state of the plan ``old_text``.
 
     Args:
         old_text: the plan that wrote the checkpoint.
@@ -238,7 +238,7 @@ def stale_notes(document: PlanDocument, catalog: CatalogManager, options: Mappin
 def _hash_of(table: CatalogTable) -> str | None:
     try:
         return schema_hash(plan_schema(table).to_json())
-    except StateplanError:  # of a schema that cannot stand in a plan, restoring says what is wrong
+    except StateplanError:  # of a schema that cannot appear in a plan, restoring says what is wrong
         return None
 
 

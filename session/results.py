@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class ResultKind(enum.Enum):
-    """Whether a statement gives rows, or only that it is done."""
+    """Whether a statement returns rows, or only that it is done."""
 
     SUCCESS = 0
     SUCCESS_WITH_CONTENT = 1
@@ -51,7 +51,7 @@ class CloseableIterator(Iterator[Row]):
         return next(self._rows)
 
     def close(self) -> None:
-        """Ends the job of a query, and gives its rows up."""
+        """Ends the job of a query, and drops its rows."""
         self._close()
 
     def __enter__(self) -> CloseableIterator:
@@ -95,8 +95,8 @@ class TableResult(AttributeHints):
 
     @property
     def job_notes(self) -> tuple[str, ...]:
-        """What the job has told so far that its user should hear, such as windows of processing time that were open
-        when the input ended."""
+        """The messages of the job for its user so far, such as windows of processing time that were open when the input
+        ended."""
         return () if self.job is None else self.job.notes
 
     def get_result_kind(self) -> ResultKind:
@@ -178,7 +178,7 @@ class TableResult(AttributeHints):
         one of them.
 
         Args:
-            limit_rows: so many rows are enough.
+            limit_rows: this number of rows are enough.
             timeout_ms: so long is long enough.
 
         Raises:
@@ -221,7 +221,7 @@ class TableResult(AttributeHints):
         return rows if limit_rows is None else rows.head(limit_rows)
 
     def _content(self) -> pl.DataFrame:
-        """The rows of a statement that is no query."""
+        """The rows of a statement that is not a query."""
         import polars as pl
 
         from stateplan.common.values.codecs import codec
@@ -256,7 +256,7 @@ class TableResult(AttributeHints):
         )
 
     def close(self) -> None:
-        """Ends the job of a query, and gives its rows up."""
+        """Ends the job of a query, and drops its rows."""
         if self.channel is not None:
             self.channel.discard()
             if self.job is not None:
@@ -298,9 +298,9 @@ class TableResult(AttributeHints):
         return set_live_ttls(self.job.checkpoint, ttls, None if timeout_ms is None else timeout_ms / 1000)
 
     def print(self) -> None:
-        """Writes the rows to standard output, as a table in the style of Flink's SQL client; only ``OK`` where there
-        is nothing else to tell. The rows of a query are written while its job runs, until it ends; for other
-        statements this waits for the job first."""
+        """Writes the rows to standard output, as a table in the style of Flink's SQL client; only ``OK`` if there is
+        nothing else to report. The rows of a query are written while its job runs, until it ends; for other statements
+        this waits for the job first."""
         if self.channel is None:
             self.wait()
             print(self.to_text())

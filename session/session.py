@@ -32,7 +32,7 @@ class Session:
         host: what it is part of.
         console, on_progress, spark: as ``TableEnvironment`` has them.
         catalog: catalogs, databases, tables, views and functions.
-        statement_set: the INSERTs since BEGIN STATEMENT SET; None when no set is open.
+        statement_set: the INSERTs since BEGIN STATEMENT SET; None if no set is open.
     """
 
     config: Configuration

@@ -308,7 +308,7 @@ def _require_same_sql(c: Context, node: nodes.CompilePlan, document: Any) -> Non
 
 
 def _alter_plan(c: Context, node: nodes.AlterPlan) -> TableResult:
-    """Sets the TTLs, all or none, and tells what they were: a row per state.
+    """Sets the TTLs, all or none, and returns what they were: a row per state.
 
     Raises:
         PlanError: as :func:`plans.edit.plan_edit`, with the place in the statement.

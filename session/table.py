@@ -45,7 +45,7 @@ def _table_node(identifier: ObjectIdentifier) -> exp.Table:
 class Table(AttributeHints):
     """A query of a session. Made by ``TableEnvironment.sql_query``, ``from_path``, ``from_arrow`` and the like.
 
-    In a text it stands for its name, so that SQL can use it: ``f"SELECT * FROM {table}"``.
+    In a text it is for its name, so that SQL can use it: ``f"SELECT * FROM {table}"``.
     """
 
     _REPLACEMENTS = OF_TABLE
@@ -193,7 +193,7 @@ def table_of(session: Session, query: str) -> Table:
     """The table of a query.
 
     Raises:
-        SqlError: SQL013, for a statement that is no query.
+        SqlError: SQL013, for a statement that is not a query.
         StateplanError: whatever is wrong with it.
     """
     read = _read_query(query)
@@ -212,8 +212,8 @@ def table_at(session: Session, path: str) -> Table:
     """The table or view of a name, as SQL writes it.
 
     Raises:
-        SqlError: SQL001 to SQL009, for what is no name.
-        CatalogError: CAT002 to CAT004, there is none.
+        SqlError: SQL001 to SQL009, for what is not a name.
+        CatalogError: CAT002 to CAT004, it does not exist.
     """
     relation = session.catalog.resolve(parts_of(parse_path(path)))
     return _table_of(session, relation.identifier, relation.schema)
@@ -233,7 +233,7 @@ def view_of(session: Session, path: str, query: str | Table) -> None:
     """Makes a temporary view of a query or a table.
 
     Raises:
-        SqlError: SQL013, for a statement that is no query.
+        SqlError: SQL013, for a statement that is not a query.
         CatalogError: CAT010, the name is taken; CAT030, two columns have one name; CAT071, the table is of another
             session.
     """

@@ -27,7 +27,7 @@ class Tables:
         """A query as a table; nothing is run.
 
         Raises:
-            SqlError: SQL013, for a statement that is no query.
+            SqlError: SQL013, for a statement that is not a query.
             StateplanError: whatever is wrong with it.
         """
         return table_of(self.session, query)
@@ -46,7 +46,7 @@ class Tables:
         view_of(self.session, path, query)
 
     def from_arrow(self, data: Any, schema: Schema = None) -> Table:
-        """A bounded table of Arrow data.
+        """Creates a bounded table from Arrow data.
 
         The rows are kept in a file of this process, for jobs of this machine, until the process ends. A plan with such
         a table cannot be written to a file.

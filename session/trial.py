@@ -282,7 +282,7 @@ def _gets_upserts(sink: Sink) -> bool:
 
 
 def _key(sink: Sink) -> tuple[str, ...]:
-    """The columns that tell rows of a sink apart: the primary key of its table, else the upsert key of the query."""
+    """The columns that distinguish rows of a sink: the primary key of its table, else the upsert key of the query."""
     table = sink.dynamic_table_sink.table.resolved_table
     schema = table.table_schema if table is not None else None
     if schema is None:
@@ -293,7 +293,7 @@ def _key(sink: Sink) -> tuple[str, ...]:
 
 
 def _require_keys(graph: ExecGraph) -> None:
-    """Raises OptionError OPT169, when a sink gets updates and nothing tells its rows apart."""
+    """Raises OptionError OPT169, when a sink gets updates and nothing distinguishes its rows."""
     for node in graph.sinks:
         if isinstance(node, Sink) and _gets_upserts(node) and not _key(node):
             raise OptionError("OPT169.no_primary_key", name=node.dynamic_table_sink.table.summary)

@@ -19,7 +19,7 @@ def open_job(checkpoint: str, options: Mapping[str, str]) -> tuple[Watcher, JobV
     """The job of the checkpoint that the argument CHECKPOINT names.
 
     Raises:
-        CheckpointError: CKPT001, CKPT002, there is no such checkpoint; CKPT029, nobody has left figures in it.
+        CheckpointError: CKPT001, CKPT002, there is no such checkpoint; CKPT029, no job has written metrics into it.
     """
     watcher = Watcher(checkpoint_path(checkpoint, options))
     view = watcher.look()
@@ -41,7 +41,7 @@ def await_job(
         checkpoint: names its checkpoint.
         options: of the session.
         seconds: the longest wait for a job to start. A running job has no limit until it has figures.
-        tell: gets one note that the job does not exist yet.
+        tell: receives one note that the job does not exist yet.
         interval: seconds between two attempts.
 
     Raises:
@@ -66,7 +66,7 @@ def await_job(
 
 
 class JobSnapshot:
-    """The state of a job, read again by :meth:`again`. Raises as :func:`open_job`."""
+    """The state of a job, read again by :meth:`again`. Raises the same errors as :func:`open_job`."""
 
     def __init__(self, checkpoint: str, options: Mapping[str, str]) -> None:
         self._folder = checkpoint_path(checkpoint, options)
@@ -100,7 +100,7 @@ class JobSnapshot:
         return job_json(self._view, self._states(), self._view.operators())
 
     def _read_plan(self) -> JobPlan | None:
-        """None where the plan cannot be read."""
+        """None if the plan cannot be read."""
         with contextlib.suppress(StateplanError, OSError):
             return JobPlan.of(self._folder)
         return None

@@ -95,7 +95,7 @@ def table_text(view: JobView, states: States, width: int = 0) -> str:
     Args:
         view: the job.
         states: of its plan.
-        width: lines are cut to so many columns; 0 for not.
+        width: lines are cut to this number of columns; 0 for not.
     """
     rows = [list(_HEAD)]
     for operator in view.operators():

@@ -39,7 +39,7 @@ class Terminal(Protocol):
         """Shows the result of a query on the whole screen until the user leaves. Raises StateplanError."""
 
     def page(self, text: str) -> bool:
-        """Shows a text that is longer than the screen; False when it is not."""
+        """Shows a text that is longer than the screen; False if it is not."""
 
     def clear(self) -> None:
         """Clears the screen."""
@@ -51,7 +51,7 @@ class Client:
     Args:
         session: that runs the statements.
         console: where results and notes go.
-        jobs: that go on in the background.
+        jobs: that continue in the background.
         terminal: of a person; None for scripts, which show every result line by line.
         check: looks at all statements of a script before the first one runs; raises StateplanError.
 
@@ -284,13 +284,13 @@ def column_limit(options: Mapping[str, str]) -> int:
 
 def help_text(topic: str) -> str:
     """What HELP prints: the commands and statements, or how some statements are written."""
-    from stateplan.planner.dialect.grammar import STATEMENTS, found
+    from stateplan.planner.dialect.grammar import STATEMENTS, matching_statements
 
     if topic:
         own = [c for c in COMMANDS if c.word == topic.upper()]
         if own:
             return "".join(f"{c.usage}\n    {c.effect}\n" for c in own)
-        statements = found(topic)
+        statements = matching_statements(topic)
         parts = (
             "\n".join(s.lines) + f"\n\n  {without_markup(s.effect)}\n  Example: {s.example};\n" for s in statements
         )

@@ -79,7 +79,7 @@ class JobsHere:
         self._known = {id(entry) for entry in self._jobs.entries()}
 
     def since_mark(self) -> list[JobEntry]:
-        """The jobs that run, and have started since the mark."""
+        """The running jobs that have started since the mark."""
         return [entry for entry in self._jobs.entries() if id(entry) not in self._known and entry.job is not None]
 
     def stop(self, entries: Sequence[JobEntry]) -> list[Progress]:

@@ -55,7 +55,7 @@ class StatementCompleter(Completer):
         self._paths = PathCompleter(expanduser=False)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """What may stand at the cursor."""
+        """What may appear at the cursor."""
         before = document.text_before_cursor
         statements = list(pieces(before))
         last = statements[-1] if statements else None
@@ -86,7 +86,7 @@ class StatementCompleter(Completer):
 
 
 def _whole(typed_text: str, after: str) -> str:
-    """The statement that the cursor is in: tables after the cursor tell which columns there are before it."""
+    """The statement that the cursor is in: tables after the cursor determine which columns exist before it."""
     first = next(pieces(typed_text + after), None)
     end = len(typed_text) if first is None else first.start + len(first.text)
     return (typed_text + after)[: max(len(typed_text), end)]
@@ -114,7 +114,7 @@ class Prompt:
         options: of the session, each time that it asks.
         candidates: see :class:`StatementCompleter`.
         history: of statements.
-        toolbar: what stands below, and is asked again and again; nothing where it is empty.
+        toolbar: what is below, and is asked again and again; nothing if it is empty.
         output, input: of the terminal; those of the process by default.
         inserts: how many INSERTs the open statement set has; None while none is open.
     """

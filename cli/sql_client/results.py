@@ -15,7 +15,7 @@ PAUSE = 0.1
 
 
 class Result:
-    """A statement that a session runs. Leaving the block ends a query, and gives the result up.
+    """A statement that a session runs. Leaving the block ends a query, and drops the result.
 
     Args:
         session: that runs it.
@@ -85,7 +85,7 @@ class Result:
             self._session.cancel(self._operation)
 
     def close(self) -> None:
-        """Gives the result up; the job of a query ends."""
+        """Drops the result; the job of a query ends."""
         with between_calls():
             if not self.ended:
                 with contextlib.suppress(StateplanError):  # what has been run cannot be cancelled

@@ -19,10 +19,10 @@ _MANY = 1024
 
 
 class CurrentRows:
-    """The table that a changelog makes, in the order in which its rows came. An update leaves a row in its place.
+    """The table that a changelog makes, in the order in which its rows arrived. An update leaves a row in its place.
 
     Args:
-        limit: so many rows are kept; the oldest go first.
+        limit: this number of rows are kept; the oldest go first.
 
     Attributes:
         dropped: how many went.

@@ -39,7 +39,7 @@ INTERVALS: tuple[tuple[str, float | None], ...] = (
 STYLE = Style.from_dict({"status": "reverse", "head": "underline", "types": "ansibrightblack", "changed": "bold"})
 
 _FIRST_TYPES_AT = 14
-"""Below so many lines, the types of the columns are not shown."""
+"""Below this number of lines, the types of the columns are not shown."""
 _TICK = 0.05
 
 
@@ -145,7 +145,7 @@ class ResultScreen:
                 wait_time += _TICK
 
     def _is_due(self, wait_time: float) -> bool:
-        """Whether so many seconds after a refresh there is to be another one."""
+        """Whether this number of seconds after a refresh there is to be another one."""
         seconds = INTERVALS[self._interval][1]
         return seconds is not None and wait_time >= seconds
 

@@ -1,4 +1,4 @@
-"""The interactive shell: asks for statements, runs them, and goes on after errors."""
+"""The interactive shell: asks for statements, runs them, and continues after errors."""
 
 from __future__ import annotations
 

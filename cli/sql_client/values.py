@@ -8,8 +8,8 @@ from stateplan.common.types import LogicalType
 
 
 def json_value(text: str | None, kind: LogicalType) -> object:
-    """A value, which a gateway gives as text, for JSON: whole numbers, FLOAT and DOUBLE as numbers, BOOLEAN as true or
-    false, everything else as the text that CAST to STRING gives. What JSON has no number for is a text too."""
+    """A value, which a gateway returns as text, for JSON: whole numbers, FLOAT and DOUBLE as numbers, BOOLEAN as true
+    or false, everything else as the text that CAST to STRING gives. What JSON has no number for is a text too."""
     if text is None:
         return None
     try:

@@ -74,7 +74,7 @@ class Place:
         return _printable(", ".join(parts))
 
     def excerpt(self) -> str | None:
-        """The expression, or the source line with the span underlined and stars for secrets; None when there is
+        """The expression, or the source line with the span underlined and stars for secrets; None if there is
         neither."""
         if self.expression is not None:
             return "  " + _clipped(_CONTROL.sub(" ", self.expression), 400)
@@ -86,7 +86,7 @@ class Place:
         text = _CONTROL.sub(" ", lines[self.line - 1])
         if not text.strip():
             return None
-        # Of a long line the part around the column, narrow enough for the carets to stand below it in a terminal.
+        # Of a long line the part around the column, narrow enough for the carets to appear below it in a terminal.
         at = (self.column or 1) - 1
         start = 0 if at < _EXCERPT * 3 // 4 else at - _EXCERPT // 3
         head, tail = "..." if start else "", "..." if len(text) > start + _EXCERPT else ""
@@ -128,7 +128,7 @@ _TEXTS = _Texts()
 
 
 def one_of(names: Iterable[str]) -> str | None:
-    """``one of a, b``; None where there is none."""
+    """``one of a, b``; None if there is none."""
     text = ", ".join(names)
     return f"one of {text}" if text else None
 
@@ -280,7 +280,7 @@ class CheckpointError(RunError):
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """A hint naming the closest candidate(s) to ``name``, or None when nothing is close."""
+    """A hint naming the closest candidate(s) to ``name``, or None if nothing is close."""
     if len(name) > 200:
         return None
     pool = list(dict.fromkeys(candidates))
@@ -292,7 +292,7 @@ def nearest(name: str, candidates: Iterable[str]) -> str | None:
 
 
 def find_encoded(text: str) -> StateplanError | None:
-    """The first error encoded in ``text`` by :meth:`StateplanError.encoded`, rebuilt; None when there is none."""
+    """The first error encoded in ``text`` by :meth:`StateplanError.encoded`, rebuilt; None if there is none."""
     match = re.search(r"<<stateplan:(\w+):(\{.*?\}):stateplan>>", text, re.S)
     if not match:
         return None

@@ -65,7 +65,7 @@ _PLAIN: dict[str, LogicalType] = {
 
 
 def logical_type(source_type: ArrowType, nullable: bool = True) -> LogicalType | None:
-    """The SQL type that holds all values of an Arrow type; None where there is none."""
+    """The SQL type that holds all values of an Arrow type; None if there is none."""
     data_type = _logical_type(source_type)
     return None if data_type is None else data_type.as_nullable(nullable)
 
@@ -235,7 +235,7 @@ def arrow_column(
 
 
 def arrow_array(array: Any, t: LogicalType, leaf: Callable[[Any, LogicalType], Any], marks_nulls: bool = False) -> Any:
-    """An array as Polars gives it to Arrow in the shape of a SQL type: maps as maps, lists with 32-bit offsets.
+    """An array as Polars returns it to Arrow in the shape of a SQL type: maps as maps, lists with 32-bit offsets.
 
     Args:
         array: in one piece.

@@ -1,7 +1,7 @@
 """Codecs of the types without parts, and the base of all codecs.
 
 Text forms are expressions over a column: SQL (``CAST AS STRING``), Java (``toString``, for print), JSON and CSV as
-Flink's formats write them. Single values are Python objects, as user-defined functions take and give them, and the
+Flink's formats write them. Single values are Python objects, as user-defined functions accept and return them, and the
 constants of plans. NULL stays NULL in each.
 """
 
@@ -40,7 +40,7 @@ _MILLI = dt.timedelta(milliseconds=1)
 
 
 class NoValueError(ValueError):
-    """A Python object or a constant that is no value of the type."""
+    """A Python object or a constant that is not a value of the type."""
 
 
 def of_class(value: Any, *classes: type) -> Any:
@@ -115,11 +115,11 @@ class Codec:
         return pl.concat_str(pl.lit('"'), text, pl.lit('"')) if self.quoted else text
 
     def null_keys(self, e: pl.Expr) -> pl.Expr | None:
-        """Whether a value has a map with a NULL key; None where it cannot."""
+        """Whether a value has a map with a NULL key; None if it cannot."""
         return None
 
     def decoder(self) -> Callable[[Any], Any] | None:
-        """From a value as Polars gives it to a Python object; None where they are the same."""
+        """From a value as Polars returns it to a Python object; None if they are the same."""
         return None
 
     def encode(self, value: Any) -> Any:
@@ -139,7 +139,7 @@ class Codec:
         raise NoValueError
 
     def literal(self, value: Any) -> Any:
-        """From a value as Polars gives it to a plan's constant."""
+        """From a value as Polars returns it to a plan's constant."""
         return value
 
 
@@ -228,7 +228,7 @@ class _Decimal(Codec):
         return pl.map_batches([text, hard, e], run, return_dtype=pl.String, is_elementwise=True)
 
     def of_object(self, value: Any) -> Decimal | None:
-        """Rounded half up; NULL where it has too many digits, as in Flink."""
+        """Rounded half up; NULL if it has too many digits, as in Flink."""
         if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
             raise NoValueError
         decimal = Decimal(value).quantize(Decimal(1).scaleb(-self.scale), context=_CONSTANT)
@@ -261,7 +261,7 @@ def _units(match: re.Match[str]) -> str:
 
 
 def _escape(series: pl.Series, functions: bool = False) -> pl.Series:
-    """Texts as they stand in JSON: characters beyond the basic plane as two escapes, but in ``functions``."""
+    """Texts as they are in JSON: characters beyond the basic plane as two escapes, but in ``functions``."""
     if not series.str.contains(r'["\\\x00-\x1f\x{10000}-\x{10ffff}]').any():
         return series
     series = series.str.replace_many(list(_ESCAPES), list(_ESCAPES.values()))

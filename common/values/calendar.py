@@ -17,7 +17,7 @@ Fraction = Callable[[pl.Expr, int], pl.Expr]
 
 
 def exact(formatter: Callable[[str], pl.Expr], clock: str, digits: int) -> pl.Expr:
-    """A text with so many digits below the second, as CAST has them, given what writes a format."""
+    """A text with this number of digits below the second, as CAST has them, given what writes a format."""
     if digits == 0:
         return formatter(clock)
     if digits in (3, 6, 9):
@@ -99,7 +99,7 @@ def timestamp_text(e: pl.Expr, t: LogicalType, separator: str, fraction: Fractio
 
 
 def without_seconds(text: pl.Expr) -> pl.Expr:
-    """``LocalTime.toString`` leaves out seconds where there are none."""
+    """``LocalTime.toString`` omits seconds if there are none."""
     return pl.when(text.str.ends_with(":00")).then(text.str.head(-3)).otherwise(text)
 
 

@@ -30,7 +30,7 @@ def wall_clock(instants: T, zone: str) -> T:
 
 
 def instants_of(clock: T, zone: str, twice: Twice = "earliest") -> T:
-    """Wall clock times of ``zone`` as instants: the earlier of two unless told; a time that is skipped is as long after
+    """Wall clock times of ``zone`` as instants: the earlier of two by default; a time that is skipped is as long after
     the gap's beginning as it says."""
     offset = fixed_offset(zone)
     if offset is not None:

@@ -96,7 +96,7 @@ def parse_boolean(text: str) -> bool:
 
 
 def fit_decimal(value: Decimal, precision: int, scale: int) -> Decimal | None:
-    """``value`` rounded half up to ``scale``; None when it then has more than ``precision`` digits, as in Flink."""
+    """``value`` rounded half up to ``scale``; None if it then has more than ``precision`` digits, as in Flink."""
     if value and value.adjusted() > precision:
         return None
     decimal = value.quantize(Decimal(1).scaleb(-scale), context=_WIDE)
@@ -181,7 +181,7 @@ def timestamp_parser(data_type: LogicalType, standard: str) -> Callable[[str], i
 
     Args:
         data_type: TIMESTAMP or TIMESTAMP_LTZ; the latter's text ends in ``Z``.
-        standard: ``SQL`` (a space between date and time) or ``ISO-8601`` (a ``T``; seconds may be left out).
+        standard: ``SQL`` (a space between date and time) or ``ISO-8601`` (a ``T``; seconds may be omitted).
     """
     separator, shape = (" ", _TIME) if standard == "SQL" else ("T", _ISO_TIME)
     has_zone = data_type.root == "TIMESTAMP_WITH_LOCAL_TIME_ZONE"

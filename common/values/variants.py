@@ -23,7 +23,7 @@ _SPACE = " \t\r\n"
 
 
 class VariantError(ValueError):
-    """The text is no JSON, or a value has no such part."""
+    """The text is not JSON, or a value has no such part."""
 
 
 def first_json(decoder: json.JSONDecoder, text: str) -> Any:
@@ -45,7 +45,7 @@ def first_json(decoder: json.JSONDecoder, text: str) -> Any:
 
 
 def no_constant(text: str) -> Any:
-    """For ``parse_constant``: NaN and the infinities are no JSON."""
+    """For ``parse_constant``: NaN and the infinities are not JSON."""
     raise ValueError(text)
 
 
@@ -75,19 +75,19 @@ def _decoder(**hooks: Any) -> json.JSONDecoder:
 
 
 _DECODERS = {True: _decoder(), False: _decoder(object_pairs_hook=_unique)}
-"""By whether an object may have a name twice, of which the last counts."""
+"""By whether an object may contain a name twice. The last value of the name counts."""
 
 
 @lru_cache(maxsize=16)
 def parse_variant(text: str, duplicates: bool = False) -> str:
-    """The value that a JSON text is.
+    """The VARIANT of a JSON text.
 
     Args:
         text: the JSON.
-        duplicates: whether an object may have a name twice.
+        duplicates: whether an object may contain a name twice.
 
     Raises:
-        VariantError: it is no JSON, or larger than 16 MiB.
+        VariantError: the text is not JSON, or the value is larger than 16 MiB.
     """
     try:
         variant = variant_text(first_json(_DECODERS[duplicates], text))
@@ -99,7 +99,8 @@ def parse_variant(text: str, duplicates: bool = False) -> str:
 
 
 class _Number(str):
-    """A number of a value that is read again: its spelling, which says more than the number."""
+    """A number in a value that is parsed again. It keeps its spelling, because a float would lose digits or
+    the type."""
 
 
 _AGAIN = json.JSONDecoder(parse_constant=_Number, parse_float=_Number, parse_int=_Number)
@@ -111,10 +112,10 @@ def _read(value: str) -> Any:
 
 
 def variant_part(value: str, key: str | int) -> str | None:
-    """The field of an object, or the item of an array, from 1; None where there is none.
+    """The field ``key`` of an object, or the item ``key`` of an array, counted from 1; None if it is missing.
 
     Raises:
-        VariantError: a name of what is no object, or a number of what is no array.
+        VariantError: ``key`` is a name and the value is not an object, or a number and the value is not an array.
     """
     content = _read(value)
     if isinstance(key, str):

@@ -24,7 +24,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]*")
 _ID = 20
 """Characters of the id at the end of the path of a deletion vector in the folder of the table."""
 
-_known: set[tuple[str, str, int, int]] = set()
+_safe_files: set[tuple[str, str, int, int]] = set()
 """Files of logs that lead nowhere else: the URL of the table, their path, size and time."""
 _MOST_KNOWN = 100_000
 
@@ -76,7 +76,7 @@ def check_log(roots: Roots, uri: str, local: str | None, files: Any) -> None:
         if local is not None:
             checked(f"{local}/{entry.path}")
         mark = (uri, entry.path, entry.size or 0, entry.mtime_ns or 0)
-        if entry.type is not FileType.File or mark in _known:
+        if entry.type is not FileType.File or mark in _safe_files:
             continue
         if entry.base_name.endswith(".json"):
             with files.open_input_stream(entry.path) as stream:
@@ -87,9 +87,9 @@ def check_log(roots: Roots, uri: str, local: str | None, files: Any) -> None:
             continue
         for path in paths:
             _check(roots, path)
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known.add(mark)
+        if len(_safe_files) >= _MOST_KNOWN:
+            _safe_files.clear()
+        _safe_files.add(mark)
 
 
 def _check(roots: Roots, text: str) -> None:
@@ -102,7 +102,7 @@ def _check(roots: Roots, text: str) -> None:
 
 
 def _in_lines(data: bytes) -> Iterator[str]:
-    """The paths in a commit, or in a checkpoint of lines. What is no action, the library refuses."""
+    """The paths in a commit, or in a checkpoint of lines. What is not an action, the library refuses."""
     for line in data.splitlines():
         try:
             actions = json.loads(line)

@@ -71,7 +71,7 @@ class DeltaCatalog(ExternalCatalog):
         super().__init__(name, default_database)
         _check_folder(default_database)
         self._storage = {key: text for key, text in options.items() if key.startswith(STORAGE)}
-        self._made: set[str] = set()
+        self._own_folders: set[str] = set()
         path = options["warehouse"]
         local = local_path(path)
         self._folder = path.rstrip("/") if local is None else absolute(local)
@@ -98,19 +98,19 @@ class DeltaCatalog(ExternalCatalog):
         return None if path is None else Path(checked(path))
 
     @contextmanager
-    def _disk(self, what: str) -> Iterator[None]:
+    def _disk(self, action: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             reason = error.strerror or str(error) or type(error).__name__
-            raise CatalogError("CAT113", what=what, path=self._folder, reason=reason) from error
+            raise CatalogError("CAT113", what=action, path=self._folder, reason=reason) from error
 
     def connect(self) -> None:
         require("delta", "deltalake", f"the catalog '{self.name}' of type 'delta'")
         self._folders()
 
     def _folders(self, *parts: str) -> dict[str, bool]:
-        """The folders in a folder, and whether each is a table; none when there is no such folder. Raises DataError,
+        """The folders in a folder, and whether each is a table; none if there is no such folder. Raises DataError,
         CatalogError."""
         if any(_is_wrong(part) for part in parts):
             return {}
@@ -131,12 +131,12 @@ class DeltaCatalog(ExternalCatalog):
 
     def databases(self) -> list[str]:
         folders = [name for name, is_table in self._folders().items() if not is_table]
-        return list(dict.fromkeys([self.default_database, *folders, *sorted(self._made)]))
+        return list(dict.fromkeys([self.default_database, *folders, *sorted(self._own_folders)]))
 
     def tables(self, database: str) -> list[str]:
         return [name for name, is_table in self._folders(database).items() if is_table]
 
-    def _opened(self, database: str, name: str) -> Any:
+    def _open_table(self, database: str, name: str) -> Any:
         """The table of ``deltalake``; None when there is none. Raises DataError DATA451, DATA452."""
         if _is_wrong(database) or _is_wrong(name):
             return None
@@ -151,20 +151,20 @@ class DeltaCatalog(ExternalCatalog):
             raise
 
     def table(self, database: str, name: str) -> ExternalTable | None:
-        delta_table = self._opened(database, name)
+        delta_table = self._open_table(database, name)
         if delta_table is None:
             return None
         location = self._location(database, name)
         facts = Facts.of(delta_table)
         columns = []
         for column in facts.columns:
-            data_type = column.declared
+            data_type = column.declared_type
             if data_type is None:
                 raise CatalogError(
                     "CAT117.type_of_column",
                     column=column.name,
                     table=location.name,
-                    type=column.shown,
+                    type=column.type_text,
                     types="a type of Delta's protocol that SQL has too",
                     connector=self.kind,
                 )
@@ -173,7 +173,7 @@ class DeltaCatalog(ExternalCatalog):
         key = _primary_key(facts.configuration, [column.name for column in columns])
         return ExternalTable(
             tuple(columns),
-            self._added(location),
+            self._location_options(location),
             key,
             "PK_" + "_".join(key) if key else None,
             facts.partitions,
@@ -182,7 +182,7 @@ class DeltaCatalog(ExternalCatalog):
 
     # what is made here
 
-    def _added(self, location: Location) -> dict[str, str]:
+    def _location_options(self, location: Location) -> dict[str, str]:
         """The options of a table that follow from where it is."""
         return {"connector": "delta", TABLE_PATH: location.path, **self._storage}
 
@@ -194,19 +194,19 @@ class DeltaCatalog(ExternalCatalog):
 
         Raises:
             CatalogError: CAT033, all columns are partition columns; CAT102, a type that Delta does not have; CAT117, an
-                option that is no property of a Delta table; CAT118, a name that cannot be a folder.
+                option that is not a property of a Delta table; CAT118, a name that cannot be a folder.
             OptionError: as :func:`properties_of`.
         """
         properties = properties_of(table.options)
         for key, text in table.options.items():
             if key not in properties and (key, text) != ("connector", "delta"):
-                what = f"the option '{key}'" if key != "connector" else f"the connector '{text}'"
-                raise CatalogError("CAT117", name=self.name, kind=self.kind, what=what)
+                problem = f"the option '{key}'" if key != "connector" else f"the connector '{text}'"
+                raise CatalogError("CAT117", name=self.name, kind=self.kind, what=problem)
         _check_name(name)
         fields = [(column.name, column.type) for column in table.columns]
         check_columns(fields)
         check_partitions(fields, table.partition_keys)
-        return self._added(self._location(database, name)) | properties
+        return self._location_options(self._location(database, name)) | properties
 
     def create_table(self, database: str, name: str, table: ExternalTable) -> bool:
         """Writes the log of an empty table.
@@ -217,7 +217,7 @@ class DeltaCatalog(ExternalCatalog):
         """
         properties = properties_of(self.options_of_new(database, name, table))
         fields = [(column.name, column.type) for column in table.columns]
-        if self._opened(database, name) is not None:
+        if self._open_table(database, name) is not None:
             return False
         if table.primary_key:
             properties[_KEY] = json.dumps(table.primary_key)
@@ -259,7 +259,7 @@ class DeltaCatalog(ExternalCatalog):
             with self._disk("be written to"):
                 folder.mkdir(parents=True, exist_ok=True)
             return True
-        self._made.add(name)
+        self._own_folders.add(name)
         return True
 
     def drop_database(self, name: str) -> None:
@@ -270,7 +270,7 @@ class DeltaCatalog(ExternalCatalog):
             with self._disk("remove a database"):
                 folder.rmdir()
             return
-        self._made.discard(name)
+        self._own_folders.discard(name)
 
 
 def _is_wrong(name: str) -> bool:
@@ -291,7 +291,7 @@ def _check_name(name: str) -> None:
 
 
 def _primary_key(properties: Mapping[str, str], columns: list[str]) -> tuple[str, ...]:
-    """The primary key that a table was created with here; none when its columns are gone."""
+    """The primary key that a table was created with here; none if its columns are gone."""
     try:
         names = [str(name) for name in json.loads(properties.get(_KEY, "[]"))]
     except ValueError:

@@ -40,7 +40,7 @@ def _ask_process(location: Location) -> list[Any]:
         reason = answer["error"]
     elif process is not None:
         reason = (process.stderr.strip().splitlines() or ["the process that asks has ended"])[-1]
-    plain_reason = location.told(OSError(reason))
+    plain_reason = location.error_text(OSError(reason))
     raise DataError("DATA452", name=location.name, path=shown(location.path), reason=plain_reason)
 
 

@@ -22,11 +22,11 @@ from stateplan.connectors.delta.table import Facts, Location
 INSERT, DELETE, CHANGES = "insert", "delete", "changes"
 """What the rows of a file are: new ones, removed ones, or changes with their kind in a column."""
 
-TAKEN, GIVEN = "changes that take", "changes that give"
+REMOVED_ROWS, ADDED_ROWS = "changes that take", "changes that give"
 """Of changes, the rows that are removed and the old ones of updates; or those that are added and the new ones."""
 
 _LOG = "_delta_log"
-_KEPT = 64
+_CACHED_COMMITS = 64
 """Commits that are kept after reading: they are planned soon after they are counted."""
 
 
@@ -40,7 +40,7 @@ class DataFile:
         partition: partition column to its value as text; None for NULL.
         version: of the table.
         stamp: when the version was committed, ms since 1970.
-        rows: :data:`INSERT`, :data:`DELETE`, :data:`CHANGES`, :data:`TAKEN` or :data:`GIVEN`.
+        rows: :data:`INSERT`, :data:`DELETE`, :data:`CHANGES`, :data:`REMOVED_ROWS` or :data:`ADDED_ROWS`.
         count: of its rows; None when the log does not say.
         masked: whether a deletion vector may take rows out of it.
         was_masked: of a file that a version removes and adds again with another deletion vector, whether it had one
@@ -123,13 +123,13 @@ class Log:
             return bool(self.files.get_file_info([_file(version)])[0].type is FileType.File)
 
     def mark(self, version: int) -> tuple[int, int] | None:
-        """Time and size of the commit of a version, which the log never changes; None where it is not there."""
+        """Time and size of the commit of a version, which the log never changes; None if it is not there."""
         with self.location.reaching():
             (info,) = self.files.get_file_info([_file(version)])
         return None if info.size is None else (int(info.mtime_ns or 0), int(info.size))
 
     def latest(self) -> int:
-        """The latest version. Raises as :meth:`Location.open`."""
+        """The latest version. Raises the same errors as :meth:`Location.open`."""
         return int(self.location.open().version())
 
     def versions(self) -> list[tuple[int, int]]:
@@ -161,24 +161,27 @@ class Log:
             with self.files.open_input_stream(_file(version)) as stream:
                 data = stream.read()
         except FileNotFoundError:
-            raise self.gone(version) from None
+            raise self.missing_version(version) from None
         except OSError as error:
             raise DataError(
-                "DATA452", name=self.location.name, path=shown(self.location.path), reason=self.location.told(error)
+                "DATA452",
+                name=self.location.name,
+                path=shown(self.location.path),
+                reason=self.location.error_text(error),
             ) from None
-        commit = self._commits[version] = self._parsed(version, data)
-        while len(self._commits) > _KEPT:
+        commit = self._commits[version] = self._parse_commit(version, data)
+        while len(self._commits) > _CACHED_COMMITS:
             self._commits.popitem(last=False)
         return commit
 
-    def gone(self, version: int) -> DataError:
+    def missing_version(self, version: int) -> DataError:
         """DATA454: the log does not have a version any longer."""
-        there = self.versions()
-        first = there[0][0] if there else None
+        versions = self.versions()
+        first = versions[0][0] if versions else None
         code = "DATA454" if first is not None and first > version else "DATA454.hole"
         return DataError(code, name=self.location.name, version=version, last=(first or 0) - 1, first=first)
 
-    def _parsed(self, version: int, data: bytes) -> Commit:
+    def _parse_commit(self, version: int, data: bytes) -> Commit:
         place = Place(file=f"{shown(self.location.path).rstrip('/')}/{_file(version)}")
         actions: dict[str, list[dict[str, Any]]] = {}
         for number, line in enumerate(data.splitlines(), 1):
@@ -188,8 +191,8 @@ class Log:
                 ((kind, action),) = json.loads(line).items()
                 actions.setdefault(kind, []).append(action)
             except (ValueError, AttributeError) as error:
-                where = Place(file=place.file, line=number)
-                raise DataError("DATA457", name=self.location.name, reason=error, place=where) from None
+                line_place = Place(file=place.file, line=number)
+                raise DataError("DATA457", name=self.location.name, reason=error, place=line_place) from None
         info = next(iter(actions.get("commitInfo", ())), {})
         stamp = int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
 
@@ -223,10 +226,10 @@ class Log:
         """The files that a version consists of, in the order of their paths.
 
         Raises:
-            DataError: DATA454, the log cannot tell any longer; or as :meth:`Location.open`.
+            DataError: DATA454, the log no longer has the answer; or as :meth:`Location.open`.
         """
         if self._snapshot is None or self._snapshot[0] != version:
-            table = self.opened(version)
+            table = self.open_table(version)
             may_be_masked = "deletionVectors" in Facts.of(table).features
             stamp = self.commit(version).stamp if self.has(version) else 0
             import pyarrow as pa
@@ -259,13 +262,13 @@ class Log:
             bounds=_bounds(partition, action.get("min") or {}, action.get("max") or {}),
         )
 
-    def opened(self, version: int) -> Any:
-        """The table as it was at a version that there has been. Raises as :meth:`snapshot`."""
+    def open_table(self, version: int) -> Any:
+        """The table as it was at a version that there has been. Raises the same errors as :meth:`snapshot`."""
         try:
             return self.location.open(version)
         except DataError as error:
             if error.code in ("DATA450", "DATA452") and self.versions() and not self.has(version):
-                raise self.gone(version) from None
+                raise self.missing_version(version) from None
             raise
 
 

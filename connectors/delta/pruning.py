@@ -1,6 +1,6 @@
 """Files that no row of a query comes from, by the partition and the statistics that the log has of them.
 
-The runtime applies every condition to the rows. So a file may be read in vain, and must never be left out in vain: what
+The runtime applies every condition to the rows. So a file may be read in vain, and must never be omitted in vain: what
 is not understood here says nothing.
 """
 
@@ -18,7 +18,7 @@ Bounds: TypeAlias = Mapping[str, tuple[Any, Any]]
 """Column to its least and its greatest value in a file; None for one that is not known."""
 
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_WHOLE = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT"})
+_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT"})
 _TEXT = frozenset({"CHAR", "VARCHAR"})
 _MILLISECOND = timedelta(milliseconds=1)
 """Spark cuts the times in its statistics to milliseconds, the greatest one too."""
@@ -68,9 +68,9 @@ def _comparison_fits(column: InputRef, operator: str, literal: Literal, fields: 
 
 
 def _constant(literal: Literal, data_type: LogicalType) -> Any:
-    """The value of a literal to compare values of a column with; None where it is of another kind."""
+    """The value of a literal to compare values of a column with; None if it is of another kind."""
     root, value = literal.type.root, literal.value
-    if data_type.root in _WHOLE and root in _WHOLE:
+    if data_type.root in _INTEGERS and root in _INTEGERS:
         return _value(value, data_type)
     if (data_type.root in _TEXT and root in _TEXT) or data_type.root == root == "DATE":
         return _value(value, data_type)
@@ -78,9 +78,9 @@ def _constant(literal: Literal, data_type: LogicalType) -> Any:
 
 
 def _value(value: Any, data_type: LogicalType) -> Any:
-    """A value of a plan or of statistics, typed or as text; None where it is not understood."""
+    """A value of a plan or of statistics, typed or as text; None if it is not understood."""
     try:
-        if data_type.root in _WHOLE:
+        if data_type.root in _INTEGERS:
             return None if value is None or isinstance(value, bool) else int(value)
         if data_type.root in _TEXT:
             return value if isinstance(value, str) else None

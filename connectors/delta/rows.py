@@ -1,5 +1,8 @@
-"""The rows of a Delta table's files: decoding with partition columns, deletion vectors and changes; and new files with
-the statistics that readers prune by."""
+"""Reads and writes the rows in the files of a Delta table.
+
+Reading adds the partition columns, applies deletion vectors and reads change data files. New files get statistics, with
+which readers decide which files to skip.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from stateplan.common.files import below_roots, checked, shown
 from stateplan.common.types import STRING, LogicalType
 from stateplan.common.values.arrow import arrow_column
 from stateplan.connectors.delta.bounds import inside, is_absolute
-from stateplan.connectors.delta.log import DELETE, GIVEN, TAKEN, DataFile, value_text
+from stateplan.connectors.delta.log import ADDED_ROWS, DELETE, REMOVED_ROWS, DataFile, value_text
 from stateplan.connectors.delta.table import Location
 from stateplan.connectors.formats.base import counted
 from stateplan.connectors.formats.parquet_io import ParquetDecoder, local_source, stored
@@ -44,7 +47,7 @@ _KINDS = {
     "update_postimage": RowKind.UPDATE_AFTER,
     "delete": RowKind.DELETE,
 }
-_TAKEN = [word for word, kind in _KINDS.items() if kind in (RowKind.UPDATE_BEFORE, RowKind.DELETE)]
+_REMOVALS = [word for word, kind in _KINDS.items() if kind in (RowKind.UPDATE_BEFORE, RowKind.DELETE)]
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _INDEXED = 32
 """Columns with statistics, and characters of a text in them. Source: defaults of Delta's writers."""
@@ -83,7 +86,7 @@ class Reader:
             DataError: DATA453, the file is gone; DATA131 or DATA132, it cannot be read or has other types.
         """
         in_file = [(name, data_type) for name, data_type in self.columns if name not in file.partition]
-        file_columns = [*in_file, (_CHANGE_TYPE, STRING)] if file.rows in (TAKEN, GIVEN) else in_file
+        file_columns = [*in_file, (_CHANGE_TYPE, STRING)] if file.rows in (REMOVED_ROWS, ADDED_ROWS) else in_file
         places = {name: column(i) for i, (name, _) in enumerate(file_columns)}
         constants = {
             name: pl.lit(self._value(name, file.partition[name], data_type, file.path), data_type.polars())
@@ -104,21 +107,21 @@ class Reader:
         as_read = not constants and not self.metadata and not self.changes
         mask = self._mask(file)
         row_count = 0
-        with self._opened(file.path) as source:
+        with self._open_file(file.path) as source:
             shown_path = file.path if is_absolute(file.path) else f"{shown(self.location.path).rstrip('/')}/{file.path}"
             for frame in ParquetDecoder(file_columns, ()).frames(source, shown_path):
                 rows, height = frame, frame.height
                 if mask is not None:
                     rows = rows.filter(_fill_mask(mask.slice(row_count, height), height, file.was_masked is None))
                 row_count += height
-                if file.rows in (TAKEN, GIVEN):
-                    is_taken = pl.col(places[_CHANGE_TYPE]).is_in(_TAKEN)
-                    rows = rows.filter(is_taken if file.rows == TAKEN else ~is_taken)
+                if file.rows in (REMOVED_ROWS, ADDED_ROWS):
+                    is_taken = pl.col(places[_CHANGE_TYPE]).is_in(_REMOVALS)
+                    rows = rows.filter(is_taken if file.rows == REMOVED_ROWS else ~is_taken)
                 if rows.height:
                     yield rows if as_read else counted(_select(rows, expressions))
 
     def _kind(self, file: DataFile, places: Mapping[str, str]) -> pl.Expr:
-        if file.rows not in (TAKEN, GIVEN):
+        if file.rows not in (REMOVED_ROWS, ADDED_ROWS):
             return pl.lit(int(RowKind.DELETE if file.rows == DELETE else RowKind.INSERT), pl.Int8)
         kinds = {word: int(kind) for word, kind in _KINDS.items()}
         return pl.col(places[_CHANGE_TYPE]).replace_strict(kinds, return_dtype=pl.Int8)
@@ -132,15 +135,15 @@ class Reader:
 
     def _mask(self, file: DataFile) -> pl.Series | None:
         """Which rows of a file are meant; None for all. Rows beyond its end are."""
-        now = self._kept(file, file.version) if file.masked else None
+        now = self._kept_rows(file, file.version) if file.masked else None
         if file.was_masked is None:
             return now
-        before = self._kept(file, file.version - 1) if file.was_masked else None
+        before = self._kept_rows(file, file.version - 1) if file.was_masked else None
         size = max(0 if mask is None else mask.len() for mask in (now, before))
         one, other = (_fill_mask(before, size), _fill_mask(now, size))
         return one & ~other if file.rows == DELETE else ~one & other
 
-    def _kept(self, file: DataFile, version: int) -> pl.Series | None:
+    def _kept_rows(self, file: DataFile, version: int) -> pl.Series | None:
         """Which rows of a file deletion vectors have left in a version."""
         key = (self.location.uri, version)
         if key not in _masks:
@@ -156,7 +159,7 @@ class Reader:
         return next((mask for path, mask in _masks[key].items() if path.endswith(ending)), None)
 
     @contextmanager
-    def _opened(self, path: str) -> Iterator[Any]:
+    def _open_file(self, path: str) -> Iterator[Any]:
         try:
             home, name = self.location.of_file(path)
             local = home.local_file(name)
@@ -169,7 +172,7 @@ class Reader:
         except FileNotFoundError:
             raise DataError("DATA453", name=self.location.name, place=Place(file=path)) from None
         except (pa.ArrowInvalid, OSError) as error:
-            reason = self.location.told(error)
+            reason = self.location.error_text(error)
             raise DataError("DATA131", reason=reason, place=Place(file=path)) from None
 
 
@@ -270,8 +273,8 @@ class Writer:
             yield {}, frame
             return
         refuse_empty_texts(frame, self.columns, self.partitions, self.location)
-        where = {name: column(i) for i, (name, _) in enumerate(self.columns)}
-        for values, rows in frame.group_by([where[k] for k in self.partitions], maintain_order=True):
+        positions = {name: column(i) for i, (name, _) in enumerate(self.columns)}
+        for values, rows in frame.group_by([positions[k] for k in self.partitions], maintain_order=True):
             texts = map(value_text, values)
             yield dict(zip(self.partitions, texts, strict=True)), rows
 
@@ -287,7 +290,7 @@ class Writer:
             self._put(path, data)
         except OSError as error:
             place = shown(self.location.path)
-            refusal = RunError("RUN174", name=self.location.name, path=place, reason=self.location.told(error))
+            refusal = RunError("RUN174", name=self.location.name, path=place, reason=self.location.error_text(error))
             raise self.location.full(error) or refusal from None
         modified_at = int(time.time() * 1000)
         return NewFile(path, len(data), partition, modified_at, statistics(frame, file_columns))
@@ -316,11 +319,11 @@ class Writer:
                 continue
 
 
-Placed = tuple[str, str, LogicalType]
+FrameColumn = tuple[str, str, LogicalType]
 """A column: its name in a frame, its name in the table, its type."""
 
 
-def arrays_of(frame: pl.DataFrame, columns: Sequence[Placed]) -> list[Any]:
+def arrays_of(frame: pl.DataFrame, columns: Sequence[FrameColumn]) -> list[Any]:
     """Columns of a frame as Arrow arrays of Delta's types."""
     return [arrow_column(frame[key], data_type, _stored_array) for key, _, data_type in columns]
 
@@ -332,7 +335,7 @@ def _stored_array(array: Any, data_type: LogicalType) -> Any:
     return stored(array, data_type)
 
 
-def statistics(frame: pl.DataFrame, columns: Sequence[Placed]) -> str:
+def statistics(frame: pl.DataFrame, columns: Sequence[FrameColumn]) -> str:
     """What the log says of a file's rows: how many, and per column its NULLs, its least and its greatest value.
 
     Args:
@@ -354,7 +357,7 @@ def statistics(frame: pl.DataFrame, columns: Sequence[Placed]) -> str:
         if isinstance(low, float) and (not math.isfinite(low) or not math.isfinite(high) or series.is_nan().any()):
             continue
         if isinstance(low, str):
-            # A shortened text is still a lower bound; it is no upper one.
+            # A shortened text is still a lower bound; it is not an upper one.
             least[name] = low[:_INDEXED]
             if len(high) <= _INDEXED:
                 most[name] = high

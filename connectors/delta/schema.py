@@ -77,13 +77,13 @@ class DeltaColumn:
     metadata: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def declared(self) -> LogicalType | None:
+    def declared_type(self) -> LogicalType | None:
         """The SQL type of it; None for a type that SQL does not have."""
         data_type = sql_type(self.type)
         return None if data_type is None else data_type.as_nullable(self.nullable)
 
     @property
-    def shown(self) -> str:
+    def type_text(self) -> str:
         """The type for messages."""
         return type_text(self.type)
 
@@ -97,7 +97,7 @@ def columns_of(schema: dict[str, Any]) -> list[DeltaColumn]:
 
 
 def sql_type(stored_type: DeltaType) -> LogicalType | None:
-    """The SQL type that holds all values of a Delta type; None where there is none."""
+    """The SQL type that holds all values of a Delta type; None if there is none."""
     if isinstance(stored_type, str):
         decimal = _DECIMAL.fullmatch(stored_type)
         if decimal is not None:
@@ -139,7 +139,7 @@ def delta_type(data_type: LogicalType) -> DeltaType:
     """The Delta type of a SQL type that :func:`check_columns` lets pass.
 
     Raises:
-        ValueError: there is none.
+        ValueError: it does not exist.
     """
     if data_type.is_timestamp and (data_type.precision or 0) > MICROSECONDS:
         raise ValueError("timestamps of Delta have microseconds")
@@ -166,7 +166,7 @@ def delta_type(data_type: LogicalType) -> DeltaType:
 
 
 def schema_of(fields: Fields) -> list[dict[str, Any]]:
-    """The fields of a schema as the log writes them. Raises as :func:`delta_type`."""
+    """The fields of a schema as the log writes them. Raises the same errors as :func:`delta_type`."""
     return [
         {"name": name, "type": delta_type(data_type), "nullable": data_type.nullable, "metadata": {}}
         for name, data_type in fields
@@ -236,9 +236,9 @@ def holds(data_type: LogicalType, stored_type: DeltaType) -> bool:
         inner = (stored_type["keyType"], stored_type["valueType"])
         return data_type.root == "MAP" and all(map(holds, data_type.children, inner))
     if kind == "struct":
-        there = {f["name"]: f["type"] for f in stored_type["fields"]}
+        stored_fields = {f["name"]: f["type"] for f in stored_type["fields"]}
         return data_type.root == "ROW" and all(
-            f.name in there and holds(f.type, there[f.name]) for f in data_type.fields
+            f.name in stored_fields and holds(f.type, stored_fields[f.name]) for f in data_type.fields
         )
     return False
 
@@ -268,10 +268,10 @@ def _parts_fit(data_type: LogicalType, stored_type: dict[str, Any]) -> bool:
         key, value = data_type.children
         value_fits = kind == "map" and fits(value, stored_type["valueType"], stored_type.get("valueContainsNull", True))
         return value_fits and fits(key.not_null(), stored_type["keyType"], False)
-    there = stored_type.get("fields", ()) if kind == "struct" else ()
-    return len(there) == len(data_type.fields) and all(
+    stored_fields = stored_type.get("fields", ()) if kind == "struct" else ()
+    return len(stored_fields) == len(data_type.fields) and all(
         f.name == t["name"] and fits(f.type, t["type"], t.get("nullable", True))
-        for f, t in zip(data_type.fields, there, strict=True)
+        for f, t in zip(data_type.fields, stored_fields, strict=True)
     )
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 _PATIENCE = 60.0
 """Seconds for which a commit that others overtake is tried again."""
 
-_GONE = "__stateplan_deleted"
+_DELETED = "__stateplan_deleted"
 """Column of a merge: whether the row is to be deleted."""
 
 
@@ -76,7 +76,7 @@ class Target:
     new_columns: bool = False
     compression: str = "snappy"
 
-    def opened(self, create: bool = True) -> DeltaTable:
+    def open_table(self, create: bool = True) -> DeltaTable:
         """The table as it is.
 
         Args:
@@ -118,9 +118,9 @@ class Target:
     def _check(self, facts: Facts) -> None:
         name = self.location.name
         facts.check_writable(self.location)
-        there = {c.name: c for c in facts.columns}
+        stored_columns = {c.name: c for c in facts.columns}
         for column_name, data_type in self.fields:
-            delta_column = there.get(column_name)
+            delta_column = stored_columns.get(column_name)
             if delta_column is None:
                 names = names_of(facts.columns)
                 hint = nearest(column_name, names)
@@ -143,17 +143,17 @@ class Target:
             # A removal has to name the deletion vector of its file, which the library does not let it do.
             raise RunError("RUN171", name=name, features="deletion vectors, whose files INSERT OVERWRITE cannot remove")
         if facts.is_append_only and (self.key or self.overwrite):
-            what = "INSERT OVERWRITE replaces rows" if self.overwrite else "a primary key replaces rows"
-            raise RunError("RUN175", name=name, what=what)
+            clause = "INSERT OVERWRITE replaces rows" if self.overwrite else "a primary key replaces rows"
+            raise RunError("RUN175", name=name, what=clause)
 
     def _misfit(self, delta_column: DeltaColumn, data_type: LogicalType) -> RunError:
-        own = delta_column.declared
+        own = delta_column.declared_type
         return RunError(
             "RUN172",
             name=self.location.name,
             column=delta_column.name,
             declared=data_type.summary(),
-            found=delta_column.shown + ("" if delta_column.nullable else " not null"),
+            found=delta_column.type_text + ("" if delta_column.nullable else " not null"),
             hint=None if own is None else f"declare it as {own.summary()}",
         )
 
@@ -164,8 +164,8 @@ class Target:
 
     @property
     def writer_uid(self) -> str:
-        """Names the application transaction whose number tells which checkpoint of the statement has begun to write
-        last."""
+        """Names the application transaction whose number identifies the checkpoint with which the statement began to
+        write last."""
         return f"{statement_of(self.uid)}/writer"
 
     @property
@@ -173,7 +173,7 @@ class Target:
         """That number for this checkpoint."""
         return int(input_digest(self.uid.encode()), 16)
 
-    def noted(self, ledger: Ledger, epoch: int, places: Sequence[str] = ()) -> CommitProperties:
+    def commit_properties(self, ledger: Ledger, epoch: int, places: Sequence[str] = ()) -> CommitProperties:
         """What a commit notes: the micro-batch that it holds, the partitions that it replaces, and, the first time, the
         checkpoint."""
         from deltalake import CommitProperties, Transaction
@@ -212,13 +212,13 @@ class DeltaSink(Sink):
     def prepare(self, epoch: int) -> None:
         if self.location.is_local:
             Staging.at(self.location.path, self.target.uid).clean(epoch)
-        self._done(self._opened(epoch), epoch)
+        self._has_epoch(self._opened(epoch), epoch)
 
     def _opened(self, epoch: int) -> DeltaTable:
         """The table, which is created unless it must have micro-batches. Raises as :meth:`Target.opened`; RunError
         RUN176, it is gone."""
         try:
-            return self.target.opened(create=self._expected is None)
+            return self.target.open_table(create=self._expected is None)
         except DataError as error:
             if error.code != "DATA450" or self._expected is None:
                 raise
@@ -237,7 +237,7 @@ class DeltaSink(Sink):
     def release(self) -> None:
         self._released = True
 
-    def _done(self, table: DeltaTable, epoch: int) -> bool:
+    def _has_epoch(self, table: DeltaTable, epoch: int) -> bool:
         """Whether the micro-batch is in the table.
 
         Raises:
@@ -273,11 +273,11 @@ class DeltaSink(Sink):
 
         Args:
             epoch: number of the micro-batch.
-            change: makes it, and gives whether there was one: the library commits no merge that changes nothing.
+            change: makes it, and returns whether there was one: the library commits no merge that changes nothing.
 
         Returns:
-            False where the micro-batch was there before. A commit that seems to have failed may have been made: the
-            store took it, and its answer was lost.
+            False if the micro-batch was there before. A commit that seems to have failed may have been made: the store
+            took it, and its answer was lost.
 
         Raises:
             RunError: RUN170, others were always faster; RUN174, the store does not take it.
@@ -289,7 +289,7 @@ class DeltaSink(Sink):
         is_retry = False
         while True:
             table = self._opened(epoch)
-            if self._done(table, epoch):
+            if self._has_epoch(table, epoch):
                 return is_retry
             is_retry = True
             try:
@@ -299,7 +299,7 @@ class DeltaSink(Sink):
                 return True
             except CommitFailedError as error:
                 if self._released or time.monotonic() > until:
-                    reason = self.location.told(error)
+                    reason = self.location.error_text(error)
                     raise RunError("RUN170", name=self.location.name, epoch=epoch, reason=reason) from None
                 time.sleep(pause * (1 + random.random()))
                 pause = min(2 * pause, 2.0)
@@ -334,10 +334,10 @@ class AppendSink(DeltaSink):
             actions: list[Any] = [AddAction(f.path, f.size, f.partition, f.modified, True, f.stats) for f in files]
             places: list[str] = []
             if self.target.overwrite:
-                removals, places = self._replaced(table, files)
+                removals, places = self._replacement(table, files)
                 actions += removals
             if actions:
-                properties = self.target.noted(self.ledger, epoch, places)
+                properties = self.target.commit_properties(self.ledger, epoch, places)
                 keys = list(self.target.partitions)
                 table.create_write_transaction(actions, "append", table.schema(), keys, commit_properties=properties)
             return bool(actions)
@@ -345,7 +345,7 @@ class AppendSink(DeltaSink):
         if not self._commit(epoch, change):
             self._writer().remove(files)
 
-    def _replaced(self, table: DeltaTable, files: Sequence[NewFile]) -> tuple[list[Any], list[str]]:
+    def _replacement(self, table: DeltaTable, files: Sequence[NewFile]) -> tuple[list[Any], list[str]]:
         """What INSERT OVERWRITE removes in this micro-batch: the files of the whole table, or of the partitions that
         get rows, unless an earlier micro-batch has replaced them; and the names of these partitions."""
         import pyarrow as pa
@@ -423,7 +423,7 @@ class MergeSink(DeltaSink):
         arrays, names = arrays_of(rows, fields), [name for _, name, _ in fields]
         if with_flag:
             is_delete = rows.select(pl.col(KIND).is_in([int(RowKind.DELETE), int(RowKind.UPDATE_BEFORE)])).to_series()
-            arrays, names = [*arrays, is_delete.to_arrow()], [*names, _GONE]
+            arrays, names = [*arrays, is_delete.to_arrow()], [*names, _DELETED]
         return pa.table(arrays, names=names)
 
     def _replace(self, table: DeltaTable, rows: pl.DataFrame | None, epoch: int) -> None:
@@ -434,7 +434,7 @@ class MergeSink(DeltaSink):
             rows = pl.DataFrame(schema={column(i): t.polars() for i, (_, t) in enumerate(self.target.fields)})
         else:
             rows = rows.filter(pl.col(KIND).is_in([int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)]))
-        properties = self.target.noted(self.ledger, epoch)
+        properties = self.target.commit_properties(self.ledger, epoch)
         write_deltalake(table, self._table(rows, False), mode="overwrite", commit_properties=properties)
 
     def _without_strangers(self, table: DeltaTable, rows: pl.DataFrame) -> pl.DataFrame:
@@ -450,27 +450,27 @@ class MergeSink(DeltaSink):
             return rows
         names = [name for name, _ in self.target.fields]
         key = [column(names.index(k)) for k in self.target.key]
-        there = []
+        known_rows = []
         for batch in pa.RecordBatchReader.from_stream(table.scan(columns=list(self.target.key))):
             file_rows = pl.DataFrame(pl.from_arrow(pa.table(batch)))
             file_rows = file_rows.select(
                 pl.col(k).cast(rows.schema[c]).alias(c) for k, c in zip(self.target.key, key, strict=True)
             )
-            there.append(file_rows.join(deletions, key, "semi"))
-        known_keys = pl.concat(there) if there else deletions.select(key).clear()
+            known_rows.append(file_rows.join(deletions, key, "semi"))
+        known_keys = pl.concat(known_rows) if known_rows else deletions.select(key).clear()
         return pl.concat([rows.filter(~is_delete), deletions.join(known_keys, key, "semi")])
 
     def _merge(self, table: DeltaTable, rows: pl.DataFrame, epoch: int) -> None:
         rows = self._without_strangers(table, rows)
         same = " AND ".join(f"target.{_quote(k)} = source.{_quote(k)}" for k in self.target.key)
         columns = {_quote(name): f"source.{_quote(name)}" for name, _ in self.target.fields}
-        is_delete = f"source.{_quote(_GONE)}"
+        is_delete = f"source.{_quote(_DELETED)}"
         merge = table.merge(
             self._table(rows, True),
             same,
             source_alias="source",
             target_alias="target",
-            commit_properties=self.target.noted(self.ledger, epoch),
+            commit_properties=self.target.commit_properties(self.ledger, epoch),
         )
         merge = merge.when_matched_delete(is_delete).when_matched_update(columns, f"NOT {is_delete}")
         merge.when_not_matched_insert(columns, f"NOT {is_delete}").execute()

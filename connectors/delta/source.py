@@ -1,9 +1,9 @@
 """Reading a Delta table: a version as it is, the versions that come, and the change data feed.
 
-An offset is a version and a position in it: ``{"table": .., "version": 7, "file": 3, "snapshot": false}`` stands before
-the fourth file that version 7 adds. With ``snapshot`` it stands before the fourth file of which version 7 consists. The
-log never changes what it says of a version, so a micro-batch that runs again reads the same files. ``table`` is the id
-of the table, which another table at the same place does not have.
+An offset is a version and a position in it: ``{"table": .., "version": 7, "file": 3, "snapshot": false}`` is before the
+fourth file that version 7 adds. With ``snapshot`` it is before the fourth file of which version 7 consists. The log
+never changes what it says of a version, so a micro-batch that runs again reads the same files. ``table`` is the id of
+the table, which another table at the same place does not have.
 
 Source: ``DeltaSource`` of Delta's Flink connector, and of Spark for the rules on deletions and the change data feed.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.errors import DataError, OptionError, nearest
 from stateplan.common.files import plain_path
 from stateplan.common.types import LogicalType
-from stateplan.connectors.delta.log import DELETE, GIVEN, TAKEN, Commit, DataFile, Log
+from stateplan.connectors.delta.log import ADDED_ROWS, DELETE, REMOVED_ROWS, Commit, DataFile, Log
 from stateplan.connectors.delta.pruning import may_match
 from stateplan.connectors.delta.schema import holds, names_of
 from stateplan.connectors.delta.table import Facts, Location
@@ -187,7 +187,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         self._facts: dict[int, Facts] = {}
         self._later: tuple[int, Facts] | None = None
         self._end: int | None = None
-        self._seen = False
+        self._has_read = False
         self._looks = 0
         self._mark: tuple[int, tuple[int, int] | None] | None = None
 
@@ -209,8 +209,8 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         elif start.snapshot_time is not None:
             version = self._version_at(start.snapshot_time)
         self._end = version if snapshot else latest
-        self._seen = True
-        self._check(Facts.of(self.log.opened(version)), version)
+        self._has_read = True
+        self._check(Facts.of(self.log.open_table(version)), version)
         return _offset(str(now.metadata().id), version, snapshot=snapshot)
 
     def _first_change(self, latest: int) -> int:
@@ -219,7 +219,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             after = next((version for version, stamp in versions if stamp >= self.start.changes_time), None)
             if after is None:
                 raise OptionError(
-                    "OPT172.time", name=self.location.name, time=_shown(self.start.changes_time), age="new"
+                    "OPT172.time", name=self.location.name, time=_time_text(self.start.changes_time), age="new"
                 )
             return after
         if (self.start.changes or "").lower() == "latest":
@@ -228,16 +228,16 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         if version > latest:
             raise OptionError("OPT172", name=self.location.name, version=version, latest=latest)
         if not self.log.has(version):
-            raise self.log.gone(version)
+            raise self.log.missing_version(version)
         return version
 
     def _version_at(self, time: int) -> int:
         versions = self.log.versions()
         earlier = [version for version, stamp in versions if stamp <= time]
         if not earlier:
-            raise OptionError("OPT172.time", name=self.location.name, time=_shown(time), age="old")
+            raise OptionError("OPT172.time", name=self.location.name, time=_time_text(time), age="old")
         if versions[-1][1] < time:
-            raise OptionError("OPT172.time", name=self.location.name, time=_shown(time), age="new")
+            raise OptionError("OPT172.time", name=self.location.name, time=_time_text(time), age="new")
         return earlier[-1]
 
     def latest_offset(self, start: Offset) -> Offset:
@@ -268,12 +268,12 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         Raises:
             DataError: DATA454, it is another one.
         """
-        if self._seen:
+        if self._has_read:
             return
         latest = self._latest_after(start)
         only = self.start.snapshot is not None or self.start.snapshot_time is not None
         self._end = int(start["version"]) - (not start["snapshot"]) if only else latest
-        self._seen = True
+        self._has_read = True
 
     def _latest_after(self, position: Offset) -> int:
         """The latest version of the table that has been read up to a position.
@@ -285,7 +285,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         latest, before = int(now.version()), max(0, position["version"] - (not position["snapshot"]))
         if before <= latest and self.log.has(before):
             with suppress(DataError):  # the log may have the version, and not what was before it
-                now = self.log.opened(before)
+                now = self.log.open_table(before)
         if str(now.metadata().id) != position["table"] or latest < position["version"] - 1:
             raise DataError("DATA454.recreated", name=self.location.name, version=position["version"], latest=latest)
         return latest
@@ -312,7 +312,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             if latest < version - 1:
                 raise DataError("DATA454.recreated", name=self.location.name, version=version, latest=latest)
             if latest >= version and not self.log.has(version):
-                raise self.log.gone(version)
+                raise self.log.missing_version(version)
         return False
 
     def _next(self, position: Offset, budget: _Budget) -> Offset:
@@ -386,7 +386,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
         Files of the change feed stand for all others. Without any, files that are removed are rows that are deleted. A
         file with another deletion vector than before is both."""
         if commit.changes:
-            return [replace(file, rows=side) for side in (TAKEN, GIVEN) for file in commit.changes]
+            return [replace(file, rows=side) for side in (REMOVED_ROWS, ADDED_ROWS) for file in commit.changes]
         before = {file.path: file.masked for file in commit.removes}
         after = {file.path for file in commit.adds}
         removes = [file for file in commit.removes if file.path not in after]
@@ -403,7 +403,7 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             facts = self._facts[version - 1].after(commit.metadata, commit.protocol)
         else:
             try:
-                facts = Facts.of(self.log.opened(version))
+                facts = Facts.of(self.log.open_table(version))
             except DataError as error:
                 if error.code == "DATA451":
                     raise
@@ -425,13 +425,13 @@ class DeltaSource(OffsetSource[DeltaSplit]):
     def _check(self, facts: Facts, version: int | None = None) -> None:
         """Raises DataError DATA451, DATA455 when the table is not what has been declared."""
         facts.check_readable(self.location)
-        there = {c.name: c for c in facts.columns}
-        if version is not None and not there.keys() >= {name for name, _ in self.fields}:
+        stored_columns = {c.name: c for c in facts.columns}
+        if version is not None and not stored_columns.keys() >= {name for name, _ in self.fields}:
             # A column that was added later is NULL in the files of this version.
-            there = {c.name: c for c in self._facts_after(version).columns} | there
+            stored_columns = {c.name: c for c in self._facts_after(version).columns} | stored_columns
         at = "" if version is None else f" in version {version}"
         for name, data_type in self.fields:
-            if name not in there:
+            if name not in stored_columns:
                 names = names_of(facts.columns)
                 raise DataError(
                     "DATA455.missing",
@@ -441,15 +441,15 @@ class DeltaSource(OffsetSource[DeltaSplit]):
                     columns=names,
                     hint=nearest(name, names),
                 )
-            if not holds(data_type, there[name].type):
-                delta_type = there[name].declared
+            if not holds(data_type, stored_columns[name].type):
+                delta_type = stored_columns[name].declared_type
                 raise DataError(
                     "DATA455",
                     name=self.location.name,
                     column=name,
                     at=at,
                     declared=data_type.summary(),
-                    found=there[name].shown,
+                    found=stored_columns[name].type_text,
                     hint=None if delta_type is None else f"declare it as {delta_type.as_nullable().summary()}",
                 )
 
@@ -475,19 +475,19 @@ def _offset(table: str, version: int, file: int = 0, snapshot: bool = False) -> 
     return {"table": table, "version": version, "file": file, "snapshot": snapshot}
 
 
-def _shown(time: int) -> str:
+def _time_text(time: int) -> str:
     return datetime.fromtimestamp(time / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00") + " UTC"
 
 
 def partitions_of(source: DeltaSource, keys: Sequence[str]) -> list[dict[str, str | None]] | None:
-    """The partitions of the version with which a source begins; None where the table has other partition columns, or
+    """The partitions of the version with which a source begins; None if the table has other partition columns, or
     values that SQL does not read as the log writes them.
 
     Raises:
         StateplanError: as the methods that plan.
     """
     start = source.initial_offset()
-    facts = Facts.of(source.log.opened(start["version"]))
+    facts = Facts.of(source.log.open_table(start["version"]))
     types = {c.name: c.type for c in facts.columns}
     if set(facts.partitions) != set(keys) or any(types[key] in ("timestamp", "timestamp_ntz") for key in keys):
         return None

@@ -134,7 +134,7 @@ class Location:
         """The table as it is, or as it was.
 
         Raises:
-            DataError: DATA450, there is none; DATA451, it has features that cannot be read; DATA452, the store does
+            DataError: DATA450, it does not exist; DATA451, it has features that cannot be read; DATA452, the store does
                 not answer; DATA457, its log is damaged.
             OptionError: OPT122, the library is not installed.
         """
@@ -154,13 +154,13 @@ class Location:
                 check_log(roots, self.uri, None if local is None else absolute(local), files)
 
     def exists(self) -> bool:
-        """Whether there is a Delta table. Raises as :meth:`open`."""
+        """Whether there is a Delta table. Raises the same errors as :meth:`open`."""
         delta = require("delta", "deltalake", _USER)
         with self.reaching():
             return bool(delta.DeltaTable.is_deltatable(self.uri, storage_options=self.options))
 
     def files(self) -> Any:
-        """The ``pyarrow`` filesystem whose root is the folder of the table. Raises as :meth:`open`."""
+        """The ``pyarrow`` filesystem whose root is the folder of the table. Raises the same errors as :meth:`open`."""
         require("delta", "deltalake", _USER)
         with self.reaching():
             return _file_system(self.uri, tuple(sorted((self.options or {}).items())))
@@ -194,9 +194,9 @@ class Location:
             code = "DATA450.scheme" if "Unknown scheme" in str(error) else "DATA450"
             raise DataError(code, name=self.name, path=shown(self.path)) from None
         except DeltaProtocolError as error:
-            raise DataError("DATA451.protocol", name=self.name, reason=self.told(error)) from None
+            raise DataError("DATA451.protocol", name=self.name, reason=self.error_text(error)) from None
         except (DeltaError, OSError) as error:
-            reason = self.told(error)
+            reason = self.error_text(error)
             for start, code in _KINDS.items():
                 if reason.startswith(start):
                     raise DataError(code, name=self.name, reason=reason.removeprefix(start)) from None
@@ -210,7 +210,7 @@ class Location:
         local = local_path(self.path)
         return None if local is None else full_disk(error, Path(local))
 
-    def told(self, error: BaseException) -> str:
+    def error_text(self, error: BaseException) -> str:
         """What a library says of its error, on one line, without secrets and without a native backtrace."""
         text = " ".join(_BACKTRACE.sub("", _COLORS.sub("", str(error))).split()) or type(error).__name__
         return without(text, {value for key, value in self.storage.items() if is_secret(key)})[:300]
@@ -304,9 +304,9 @@ class Facts:
             f"the constraint '{key[18:]}'" for key in self.configuration if key.startswith("delta.constraints.")
         ]
         for column in self.columns:
-            for key, what in _DEMANDS.items():
+            for key, demand in _DEMANDS.items():
                 if key in column.metadata:
-                    unknown_features.append(f"{what} '{column.name}'")
+                    unknown_features.append(f"{demand} '{column.name}'")
         if unknown_features:
             raise RunError("RUN171", name=location.name, features=unknown_features)
 

@@ -55,13 +55,13 @@ class _Avro(Format):
         try:
             return self.derived(values, fields)
         except NotHeldError as error:
-            code = "CAT102.reason" if error.declared is not None else "CAT102.avro_name"
+            code = "CAT102.reason" if error.declared_type is not None else "CAT102.avro_name"
             hint = self.hint(error)
             raise CatalogError(
                 code,
                 owner=f"the format '{self.name}'",
                 column=error.column,
-                type=error.declared or "",
+                type=error.declared_type or "",
                 reason=error.reason,
                 place=place,
                 hint=hint,
@@ -122,7 +122,7 @@ class AvroFormat(_Avro):
         return table_schema(fields, values["timestamp_mapping.legacy"])
 
     def hint(self, error: NotHeldError) -> str | None:
-        if error.declared is not None and error.declared.is_timestamp:
+        if error.declared_type is not None and error.declared_type.is_timestamp:
             return "'avro.timestamp_mapping.legacy' = 'false' holds it, unless it is within a list or a map"
         return None
 
@@ -341,7 +341,7 @@ class DebeziumAvroConfluent(_WithRegistry):
         self.check_columns(options, fields)
         values = self.values(options)
         reader_schema = self.schema(values, fields) if values["schema"] is not None else None
-        # Without any column one is read all the same: a row that is there must be told from one that is not.
+        # Without any column one is read all the same: a row that exists must be distinguished from one that does not.
         columns = event_fields([fields[i] for i in (projection or (0,))])
         return EventDecoder(RegistryDecoder(columns, self.registry(options), reader_schema, self.name), len(projection))
 

@@ -72,7 +72,7 @@ def frame_reader(node: Node, fields: Fields) -> Callable[[Sequence[bytes], int],
         values = [message[begin:] for message in messages] if begin else messages
         df = _decode_block(head, values)
         try:
-            encoding = avro_pieces.joined(encode(df.to_struct(), None), df.height)
+            encoding = avro_pieces.join_pieces(encode(df.to_struct(), None), df.height)
             if not encoding.equals(pl.Series(values, dtype=pl.Binary)):
                 raise RefusedError("other bytes")
             converted_columns = {name: convert(df[name]) for name, convert in converters.items()}
@@ -179,15 +179,15 @@ def _converter(node: Node, data_type: LogicalType) -> Convert:
 
 def _nullable(convert: Convert, data_type: LogicalType) -> Convert:
     def read(series: pl.Series) -> pl.Series:
-        missing = series.null_count()
-        if not missing:
+        null_count = series.null_count()
+        if not null_count:
             return convert(series)
         if not data_type.nullable:
             raise RefusedError("NULL")
-        if missing == len(series):
+        if null_count == len(series):
             return pl.Series([None], dtype=data_type.polars()).new_from_index(0, len(series))
-        there = series.is_not_null()
-        places = pl.select(pl.when(there).then(there.cum_sum() - 1)).to_series()
+        not_null = series.is_not_null()
+        places = pl.select(pl.when(not_null).then(not_null.cum_sum() - 1)).to_series()
         return convert(series.drop_nulls()).gather(places)
 
     return read

@@ -43,7 +43,7 @@ from stateplan.connectors.formats.json_rows import excerpt
 from stateplan.connectors.formats.schema_registry import Registry
 
 Messages = tuple[pl.DataFrame, npt.NDArray[np.int64]]
-Where = Callable[[int], Place]
+PlaceOf = Callable[[int], Place]
 """From the position of a value to its place."""
 
 _ROWS = 100_000
@@ -84,12 +84,12 @@ class DatumReader:
         schemas_by_name: dict[str, Any] = {}
         for one in before:
             parse_schema(plain_schema(one), named_schemas=schemas_by_name)
-        self.parsed = parse_schema(plain_schema(schema), named_schemas=schemas_by_name)
+        self.parsed_schema = parse_schema(plain_schema(schema), named_schemas=schemas_by_name)
         self._many = None if before else parse_schema({"type": "array", "items": plain_schema(schema)})
 
-    def values(self, data: Sequence[bytes], skip: int, where: Where) -> list[Any]:
+    def values(self, data: Sequence[bytes], skip: int, place_of: PlaceOf) -> list[Any]:
         """The value of each message, after ``skip`` bytes. Raises DataError DATA460."""
-        read, schema, stream = self._read, self.parsed, io.BytesIO
+        read, schema, stream = self._read, self.parsed_schema, io.BytesIO
         out: list[Any] = []
         try:
             if not skip:
@@ -97,7 +97,7 @@ class DatumReader:
             else:
                 out.extend(read(stream(message[skip:]), schema) for message in data)
         except Exception as error:  # a library reads bytes of any kind
-            raise self.bad("message", error, where(len(out))) from error
+            raise self.bad("message", error, place_of(len(out))) from error
         return out
 
     def block(self, count: int, data: bytes, place: Place) -> list[Any]:
@@ -108,13 +108,13 @@ class DatumReader:
             if self._many is not None:
                 out = self._read(io.BytesIO(write_long(count) + data + b"\0"), self._many)
             else:
-                out.extend(self._read(stream, self.parsed) for _ in range(count))
+                out.extend(self._read(stream, self.parsed_schema) for _ in range(count))
         except Exception as error:  # the same
             raise self.bad("file", error, place) from error
         return out
 
-    def bad(self, what: str, error: Exception, place: Place) -> DataError:
-        return DataError("DATA460", what=what, reason=reason_of(error), schema=_short(self.text), place=place)
+    def bad(self, problem: str, error: Exception, place: Place) -> DataError:
+        return DataError("DATA460", what=problem, reason=reason_of(error), schema=_short(self.text), place=place)
 
 
 def _short(text: str) -> str:
@@ -137,7 +137,7 @@ class _Column:
     """A column: the field of a record it is made of, what stands for a field that is not there, and how."""
 
     name: str
-    declared: LogicalType
+    declared_type: LogicalType
     default: Any
     convert: Callable[[Any], Any]
 
@@ -163,11 +163,11 @@ class RowReader:
             try:
                 _, default, convert = field_reader(record, name, data_type, reader_node)
             except SchemaMismatchError as error:
-                if error.missing is not None:
-                    raise DataError("DATA461.missing", name=_path(name, error.missing), place=place) from error
-                at = "" if error.declared == data_type else f" (in {data_type.summary()})"
+                if error.missing_field is not None:
+                    raise DataError("DATA461.missing", name=_path(name, error.missing_field), place=place) from error
+                at = "" if error.declared_type == data_type else f" (in {data_type.summary()})"
                 raise DataError(
-                    "DATA461", name=name, declared=error.declared.summary() + at, found=error.found, place=place
+                    "DATA461", name=name, declared=error.declared_type.summary() + at, found=error.node, place=place
                 ) from error
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise DataError(
@@ -176,7 +176,7 @@ class RowReader:
             self.columns.append(_Column(name, data_type, default, convert))
         self._fast = frame_reader(node, fields) if reader_node is None else None
 
-    def messages(self, datum: DatumReader, data: Sequence[bytes], skip: int, where: Where) -> pl.DataFrame:
+    def messages(self, datum: DatumReader, data: Sequence[bytes], skip: int, place_of: PlaceOf) -> pl.DataFrame:
         """The rows ``c0, ...`` of messages, whose values begin after ``skip`` bytes.
 
         Raises:
@@ -187,28 +187,28 @@ class RowReader:
                 return self._fast(data, skip)
             except RefusedError:
                 pass
-        return self.frame(datum.values(data, skip, where), where)
+        return self.frame(datum.values(data, skip, place_of), place_of)
 
-    def frame(self, records: list[dict[str, Any]], where: Where) -> pl.DataFrame:
+    def frame(self, records: list[dict[str, Any]], place_of: PlaceOf) -> pl.DataFrame:
         """The same of records. Raises DataError DATA460, DATA462."""
         other = next((i for i, record in enumerate(records) if not isinstance(record, dict)), None)
         if other is not None:
-            raise DataError("DATA460.record", place=where(other))
-        series = [self._series(column(i), records, c, where) for i, c in enumerate(self.columns)]
+            raise DataError("DATA460.record", place=place_of(other))
+        series = [self._series(column(i), records, c, place_of) for i, c in enumerate(self.columns)]
         return pl.DataFrame(series) if series else pl.DataFrame(height=len(records))
 
-    def _series(self, name: str, records: list[dict[str, Any]], col: _Column, where: Where) -> pl.Series:
+    def _series(self, name: str, records: list[dict[str, Any]], col: _Column, place_of: PlaceOf) -> pl.Series:
         convert, key, default = col.convert, col.name, col.default
         try:
             values = [convert(record.get(key, default)) for record in records]
-            return build_series(name, values, col.declared)
+            return build_series(name, values, col.declared_type)
         except (MisfitError, TypeError, OverflowError, pl.exceptions.PolarsError) as error:
             for i, record in enumerate(records):
                 value = record.get(key, default)
                 try:
-                    build_series(name, [convert(value)], col.declared)
+                    build_series(name, [convert(value)], col.declared_type)
                 except (MisfitError, TypeError, OverflowError, pl.exceptions.PolarsError):
-                    raise misfit(value, key, col.declared, where(i)) from error
+                    raise misfit(value, key, col.declared_type, place_of(i)) from error
             raise
 
 
@@ -250,17 +250,17 @@ class AvroDecoder(FrozenDataclass):
 
     def messages(self, data: Sequence[bytes | None]) -> Messages:
         """The rows of some messages. What follows the value in a message does not count, as in Flink."""
-        there = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
+        present = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
         some = [message for message in data if message is not None]
 
-        def where(i: int) -> Place:
-            return Place(line=int(there[i]) + 1)
+        def place_of(i: int) -> Place:
+            return Place(line=int(present[i]) + 1)
 
         if not some:
-            return counted(frame_of([], self.fields)), there
+            return counted(frame_of([], self.fields)), present
         if self.as_json:
-            return counted(self._rows.frame(json_values(self._datum, some, where), where)), there
-        return counted(self._rows.messages(self._datum, some, 0, where)), there
+            return counted(self._rows.frame(json_values(self._datum, some, place_of), place_of)), present
+        return counted(self._rows.messages(self._datum, some, 0, place_of)), present
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
@@ -291,13 +291,13 @@ class AvroDecoder(FrozenDataclass):
         return counted(of_file.behind(rows.frame(records, lambda _: place), len(self.fields)))
 
 
-def json_values(datum: DatumReader, data: list[bytes], where: Where) -> list[Any]:
+def json_values(datum: DatumReader, data: list[bytes], place_of: PlaceOf) -> list[Any]:
     """The values of messages in Avro's JSON encoding. Raises DataError DATA460."""
     out: list[Any] = []
     try:
         out.extend(decoded(datum.node, message) for message in data)
     except ValueError as error:
-        raise datum.bad("message", error, where(len(out))) from error
+        raise datum.bad("message", error, place_of(len(out))) from error
     return out
 
 
@@ -311,36 +311,36 @@ class RegistryDecoder(FrozenDataclass):
     Attributes:
         fields: name and type of the columns to read.
         registry: that has the schemas.
-        wanted: the schema that a user wrote for the table; None for none.
+        reader_schema: the schema that a user wrote for the table; None for none.
         user: the format, for messages.
     """
 
     fields: Fields
     registry: Registry
-    wanted: Schema | None
+    reader_schema: Schema | None
     user: str
-    _known: dict[int, tuple[DatumReader, RowReader]] = field(default_factory=dict, init=False, repr=False)
+    _readers_by_id: dict[int, tuple[DatumReader, RowReader]] = field(default_factory=dict, init=False, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_known": {}}
+        return {**super().__getstate__(), "_readers_by_id": {}}
 
     def messages(self, data: Sequence[bytes | None]) -> Messages:
         """The rows of some messages."""
-        there = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
+        present = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
         some = [message for message in data if message is not None]
         frames, places = [], []
-        for number, numbers in self._by_schema(some, there):
-            at = there[numbers]
+        for number, numbers in self._by_schema(some, present):
+            at = present[numbers]
 
-            def where(i: int, at: npt.NDArray[np.int64] = at) -> Place:
+            def place_of(i: int, at: npt.NDArray[np.int64] = at) -> Place:
                 return Place(line=int(at[i]) + 1)
 
-            datum, rows = self._readers(number, self.fields, where(0))
+            datum, rows = self._readers(number, self.fields, place_of(0))
             data_of = some if len(numbers) == len(some) else [some[i] for i in numbers.tolist()]
-            frames.append(counted(rows.messages(datum, data_of, 5, where)))
+            frames.append(counted(rows.messages(datum, data_of, 5, place_of)))
             places.append(at)
         if not frames:
-            return counted(frame_of([], self.fields)), there[:0]
+            return counted(frame_of([], self.fields)), present[:0]
         if len(frames) == 1:
             return frames[0], places[0]
         positions = np.concatenate(places)
@@ -348,7 +348,7 @@ class RegistryDecoder(FrozenDataclass):
         return pl.concat(frames)[order], positions[order]
 
     @staticmethod
-    def _by_schema(data: list[bytes], there: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    def _by_schema(data: list[bytes], present: npt.NDArray[np.int64]) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
         """The ids of schemas, and the positions of the messages of each. Raises DataError DATA463."""
         heads = [message[:5] for message in data]
         kinds = {head: i for i, head in enumerate(dict.fromkeys(heads))}
@@ -356,14 +356,18 @@ class RegistryDecoder(FrozenDataclass):
         for head, i in kinds.items():
             numbers = np.flatnonzero(of_each == i)
             first = data[int(numbers[0])]
-            yield schema_id(first if len(head) == 5 else head, Place(line=int(there[numbers[0]]) + 1)), numbers
+            yield schema_id(first if len(head) == 5 else head, Place(line=int(present[numbers[0]]) + 1)), numbers
 
     def _readers(self, number: int, fields: Fields, place: Place) -> tuple[DatumReader, RowReader]:
-        if number not in self._known:
+        if number not in self._readers_by_id:
             datum = DatumReader(*self.registry.schema(number, place), self.user, place)
-            own = None if self.wanted is None else Node(self.wanted, named_schemas(self.wanted, {})).branches[-1]
-            self._known[number] = datum, RowReader(datum.node, fields, own, place)
-        return self._known[number]
+            own = (
+                None
+                if self.reader_schema is None
+                else Node(self.reader_schema, named_schemas(self.reader_schema, {})).branches[-1]
+            )
+            self._readers_by_id[number] = datum, RowReader(datum.node, fields, own, place)
+        return self._readers_by_id[number]
 
 
 def schema_id(message: bytes, place: Place | None) -> int:

@@ -154,11 +154,11 @@ class AvroEncoder(FrozenDataclass):
         """A message for each row."""
         if self.as_json:
             return pl.Series([encoded(self._node, r) for r in self._rows.records(df)], dtype=pl.Binary)
-        return avro_pieces.joined(self._rows.pieces(df), df.height)
+        return avro_pieces.join_pieces(self._rows.pieces(df), df.height)
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
-        return written(self.schema, self.codec, avro_pieces.joined(self._rows.pieces(df), df.height).to_list())
+        return written(self.schema, self.codec, avro_pieces.join_pieces(self._rows.pieces(df), df.height).to_list())
 
 
 @dataclass
@@ -184,7 +184,7 @@ class RegistryEncoder(FrozenDataclass):
         return RowWriter(record_of(self.schema), self.fields, self.user)
 
     def head(self) -> bytes:
-        """What stands before each value. Raises DataError DATA465 to DATA467."""
+        """What is before each value. Raises DataError DATA465 to DATA467."""
         return b"\0" + struct.pack(">I", self.registry.register(self.subject, self.schema))
 
     def messages(self, df: pl.DataFrame) -> pl.Series:
@@ -192,7 +192,7 @@ class RegistryEncoder(FrozenDataclass):
         if not df.height:
             return pl.Series([], dtype=pl.Binary)
         pieces = self._rows.pieces(df)
-        return avro_pieces.joined([avro_pieces.constant(self.head(), df.height), *pieces], df.height)
+        return avro_pieces.join_pieces([avro_pieces.constant(self.head(), df.height), *pieces], df.height)
 
 
 @dataclass
@@ -216,12 +216,11 @@ class EventEncoder(RegistryEncoder):
         before, after, rows = self._around[is_delete]
         pieces = rows.pieces(df)
         start, end = (avro_pieces.constant(text, df.height) for text in (self.head() + before, after))
-        return avro_pieces.joined([start, *pieces, end], df.height)
+        return avro_pieces.join_pieces([start, *pieces, end], df.height)
 
     @cached_property
     def _around(self) -> dict[bool, tuple[bytes, bytes, RowWriter]]:
-        """For rows that are added, and for those that are gone: what stands before and after the row, and its
-        writer."""
+        """For rows that are added, and for those that are gone: what is before and after the row, and its writer."""
         require("avro", "fastavro", f"the format '{self.user}'")
         event = record_of(self.schema)
         top = _branch(Node(self.schema, named_schemas(self.schema, {})), True)

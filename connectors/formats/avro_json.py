@@ -53,7 +53,7 @@ def _label(node: Node) -> str:
 
 
 def decoded(node: Node, message: bytes) -> Any:
-    """The value of a text, as fastavro gives it.
+    """The value of a text, as fastavro returns it.
 
     Raises:
         ValueError: when it is not a value of the schema.

@@ -22,7 +22,7 @@ Pieces: TypeAlias = list[Any]
 """Arrow arrays of bytes, each with a value for each row."""
 
 Write: TypeAlias = Callable[[pl.Series, Any], Pieces]
-"""From a column and where it counts (NumPy's truth values; None for everywhere) to its pieces, which are empty where it
+"""From a column and where it counts (NumPy's truth values; None for everywhere) to its pieces, which are empty if it
 does not count."""
 
 _EMPTY = pa.scalar(b"", pa.large_binary())
@@ -33,12 +33,12 @@ class NotWrittenError(Exception):
     """A column that this writer does not take."""
 
 
-def joined(pieces: Pieces, rows: int) -> pl.Series:
+def join_pieces(pieces: Pieces, rows: int) -> pl.Series:
     """The bytes of each row."""
     if not pieces:
         return pl.Series([b""] * rows, dtype=pl.Binary)
-    whole = pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, _EMPTY)
-    return pl.Series(pl.from_arrow(whole), dtype=pl.Binary)
+    column = pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, _EMPTY)
+    return pl.Series(pl.from_arrow(column), dtype=pl.Binary)
 
 
 def constant(value: bytes, rows: int) -> Any:
@@ -61,14 +61,14 @@ def _nullable(inner: Write, value: int, null: int) -> Write:
     codes = np.array([null * 2, value * 2], np.uint8)
 
     def write(series: pl.Series, counts: Any) -> Pieces:
-        there = series.is_not_null().to_numpy()
-        mark = codes[there.astype(np.int64)][:, None]
+        not_null = series.is_not_null().to_numpy()
+        mark = codes[not_null.astype(np.int64)][:, None]
         if counts is None:
             marks = _fixed_bytes(mark)
         else:
             marks = _variable(mark, counts.astype(np.int64))
-            there = there & counts
-        return [marks, *inner(series, None if there.all() else there)]
+            not_null = not_null & counts
+        return [marks, *inner(series, None if not_null.all() else not_null)]
 
     return write
 
@@ -192,8 +192,8 @@ def _decimals(scale: int) -> Write:
 
     def write(series: pl.Series, counts: Any) -> Pieces:
         array = series.fill_null(0).to_arrow().cast(pa.decimal128(38, scale))
-        whole = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, 16)[array.offset : array.offset + len(array)]
-        high, rows = whole[:, ::-1], np.arange(len(array))
+        words = np.frombuffer(array.buffers()[1], np.uint8).reshape(-1, 16)[array.offset : array.offset + len(array)]
+        high, rows = words[:, ::-1], np.arange(len(array))
         sign = np.where(high[:, 0] > 0x7F, 0xFF, 0).astype(np.uint8)
         spare = np.cumprod(high[:, :15] == sign[:, None], axis=1).sum(axis=1)
         # The first bit that stays must be the sign's.

@@ -49,7 +49,7 @@ class NotHeldError(Exception):
     def __init__(self, column: str, data_type: LogicalType | None, reason: str) -> None:
         super().__init__(reason)
         self.column = column
-        self.declared = data_type
+        self.declared_type = data_type
         self.reason = reason
 
 
@@ -85,7 +85,7 @@ class _Deriving:
     def __init__(self, legacy: bool) -> None:
         self.legacy = legacy
         self.column = ""
-        self.made: dict[str, Schema] = {}
+        self.schemas_by_name: dict[str, Schema] = {}
 
     def schema(self, data_type: LogicalType, name: str, legacy: bool | None = None) -> Schema:
         base = self._base(data_type, name, self.legacy if legacy is None else legacy)
@@ -137,11 +137,11 @@ class _Deriving:
         record = {"type": "record", "name": name, "fields": fields}
         if name == "record":
             return {"type": "record", "name": name, "namespace": NAMESPACE, "fields": fields}
-        if name in self.made:
-            if self.made[name] != record:
+        if name in self.schemas_by_name:
+            if self.schemas_by_name[name] != record:
                 raise NotHeldError(self.column, data_type, f"two records of the schema are called '{name}'")
             return name
-        self.made[name] = record
+        self.schemas_by_name[name] = record
         return record
 
 
@@ -154,7 +154,7 @@ def schema_text(schema: Schema) -> str:
 
 
 def named_schemas(schema: Schema, names: Names, namespace: str = "") -> Names:
-    """Adds the records, enums and fixed of a schema to ``names``, and gives ``names``."""
+    """Adds the records, enums and fixed of a schema to ``names``, and returns ``names``."""
     for full, node, _ in _with_names(schema, namespace):
         names[full] = node
     return names
@@ -207,7 +207,7 @@ def timestamp_unit(logical: str | None) -> str | None:
 
 
 class Node:
-    """A schema where it stands in a larger one.
+    """A schema where it is in a larger one.
 
     Attributes:
         kind: ``record``, ``enum``, ``fixed``, ``array``, ``map``, ``union`` or a primitive type.
@@ -264,7 +264,7 @@ class Node:
 
 
 def nullable_branch(node: Node) -> tuple[Node, int, int] | None:
-    """The schema of a union that is not null, and the positions of both; None for a schema that is no such union."""
+    """The schema of a union that is not null, and the positions of both; None for a schema that is not such a union."""
     branches = node.branches
     kinds = [branch.kind for branch in branches]
     if node.kind != "union" or len(branches) != 2 or kinds.count("null") != 1:

@@ -67,14 +67,14 @@ class SchemaMismatchError(Exception):
     Attributes:
         data_type: the type of the column, or of what is in it.
         node: the schema.
-        missing: the field that the schema does not have; None for another mismatch.
+        missing_field: the field that the schema does not have; None for another mismatch.
     """
 
-    def __init__(self, data_type: LogicalType, node: Node, missing: str | None = None) -> None:
+    def __init__(self, data_type: LogicalType, node: Node, missing_field: str | None = None) -> None:
         super().__init__(str(node))
-        self.declared = data_type
-        self.found = node
-        self.missing = missing
+        self.declared_type = data_type
+        self.node = node
+        self.missing_field = missing_field
 
 
 class MisfitError(ValueError):

@@ -41,17 +41,17 @@ ERRORS_TABLE = Option(
 )
 
 
-def skipping(prefix: str, fail_on_missing: bool, what: str) -> str:
+def skipping(prefix: str, fail_on_missing: bool, subject: str) -> str:
     """Which options have bad input skipped: ``fail-on-missing-field`` excludes it.
 
     Args:
         prefix: of the options of the format.
         fail_on_missing: whether the table has that option.
-        what: is skipped.
+        subject: is skipped.
     """
     if fail_on_missing:
-        return f"'{prefix}ignore-parse-errors' = 'true' without '{prefix}fail-on-missing-field' skips {what}"
-    return f"'{prefix}ignore-parse-errors' = 'true' skips {what}"
+        return f"'{prefix}ignore-parse-errors' = 'true' without '{prefix}fail-on-missing-field' skips {subject}"
+    return f"'{prefix}ignore-parse-errors' = 'true' skips {subject}"
 
 
 def format_options(options: Mapping[str, str], key: str) -> Mapping[str, str]:
@@ -146,15 +146,15 @@ class Format:
         name: Flink's identifier.
         description: one paragraph for the documentation.
         options: its options; in a table they are written ``<name>.<key>``.
-        source_changes: row kinds it reads; None when it cannot read.
-        sink_changes: row kinds it writes; None when it cannot write.
+        source_changes: row kinds it reads; None if it cannot read.
+        sink_changes: row kinds it writes; None if it cannot write.
         extension: ending of the files it writes, without the dot.
         unheld: roots of the types it cannot hold.
         text_keys: whether keys of maps must be text.
         by_name: whether columns are found by name; else by position.
         exclusive: pairs of options that a table cannot have both.
         reserved: names that no column may have, with their meaning.
-        metadata: metadata key to type text of what its rows tell; a table names it ``value.<key>``.
+        metadata: maps each metadata key to the type of its values, as text; a table names it ``value.<key>``.
         is_lines: whether each line is a row that can carry one field more: :meth:`stamped_decoder`.
         has_files: whether it reads and writes files.
         has_messages: whether it reads and writes messages: :meth:`message_decoder`, :meth:`message_encoder`.
@@ -182,11 +182,11 @@ class Format:
         return {o.key: parse_value(o, options[k], k) if k in options else o.default for o, k in keys.items()}
 
     def source_mode(self, options: Mapping[str, str]) -> ChangelogMode:
-        """The row kinds that a table gives when it is read."""
+        """The row kinds that a table emits when it is read."""
         return INSERT_ONLY if self.source_changes is None else self.source_changes
 
     def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
-        """The row kinds that a table takes, of a query that gives ``changelog_mode``."""
+        """The row kinds that a table takes, of a query with the mode ``changelog_mode``."""
         return changelog_mode if self.sink_changes is None else self.sink_changes
 
     def key_deletes(self, options: Mapping[str, str]) -> bool:
@@ -269,7 +269,7 @@ class Format:
         raise NotImplementedError(self.name)
 
     def encoder(self, options: Mapping[str, str], fields: Fields) -> Encoder:
-        """A picklable encoder of rows of ``fields``. Raises as :meth:`decoder`."""
+        """A picklable encoder of rows of ``fields``. Raises the same errors as :meth:`decoder`."""
         self.check_columns(options, fields)
         return self.make_encoder(self.values(options), fields)
 
@@ -290,18 +290,18 @@ class Format:
         raise NotImplementedError(self.name)
 
     def message_encoder(self, options: Mapping[str, str], fields: Fields) -> MessageEncoder:
-        """A picklable encoder of a message for each row, for formats that :attr:`has_messages`. Raises as
-        :meth:`decoder`."""
+        """A picklable encoder of a message for each row, for formats that :attr:`has_messages`. Raises the same errors
+        as :meth:`decoder`."""
         raise NotImplementedError(self.name)
 
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]
     ) -> Decoder:
-        """As :meth:`decoder`, with the options parsed and the columns checked."""
+        """Creates the decoder for :meth:`decoder`, which has parsed the options and checked the columns."""
         raise NotImplementedError(self.name)
 
     def make_encoder(self, values: OptionValues, fields: Fields) -> Encoder:
-        """As :meth:`encoder`, with the options parsed and the columns checked."""
+        """Creates the encoder for :meth:`encoder`, which has parsed the options and checked the columns."""
         raise NotImplementedError(self.name)
 
 
@@ -343,7 +343,7 @@ def frame_of(rows: list[list[Any]], fields: Fields) -> pl.DataFrame:
 
 
 def counted(df: pl.DataFrame) -> pl.DataFrame:
-    """``df``; where it has no column, ``kind`` alone, so that its rows can be counted."""
+    """``df``. If it has no columns, a frame with only the column ``kind``, so that its rows can be counted."""
     import polars as pl
 
     return df if df.width else pl.DataFrame({KIND: pl.zeros(df.height, pl.Int8, eager=True)})
@@ -351,7 +351,7 @@ def counted(df: pl.DataFrame) -> pl.DataFrame:
 
 @dataclass
 class FileColumns:
-    """The metadata columns of the rows of one file. The file system is asked for them once, when there are rows.
+    """The metadata columns of the rows of one file. They are requested from the file system once, if there are rows.
 
     Attributes:
         path: of the file.

@@ -116,10 +116,10 @@ class OpField(Event):
         if op is None or op in self.allowed:
             return None
         if op in _KINDS:
-            what = f"a {op} in a table with 'op-json.mode' = '{self.mode}'"
+            problem = f"a {op} in a table with 'op-json.mode' = '{self.mode}'"
         else:
-            what = f'unknown "_op" value "{str(op)[:80]}"'
-        return BadEvent(what, ", ".join(self.allowed) + ' as "_op", or no such field for +I')
+            problem = f'unknown "_op" value "{str(op)[:80]}"'
+        return BadEvent(problem, ", ".join(self.allowed) + ' as "_op", or no such field for +I')
 
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
         kind = df[column(width)].replace_strict(_KINDS, default=RowKind.INSERT.value, return_dtype=pl.Int8)

@@ -46,7 +46,7 @@ class Metadata:
         read_as: type of the field; None for ``type``.
         convert: the function of :mod:`connectors.formats.change_events` from one type to the other.
         within: the field of the event whose value has ``field``; None for the event itself.
-        outside: whether the field stands next to the event, where the event lies in a field of the line's object.
+        outside: whether the field is next to the event, where the event lies in a field of the line's object.
     """
 
     key: str
@@ -100,7 +100,7 @@ class ChangeFormat(LineFormat):
         from stateplan.connectors.formats import change_events
         from stateplan.connectors.formats.json_decode import EventValue, RowDecoder
 
-        columns = _wanted(fields, projection)
+        columns = _fields_to_read(fields, projection)
         event = self.event(values, _names(columns))
         own = {
             _OF_EVENT + m.key: EventValue(
@@ -118,7 +118,7 @@ class ChangeFormat(LineFormat):
     ) -> StampedDecoder:
         from stateplan.connectors.formats.json_decode import RowDecoder
 
-        columns, values = _wanted(fields, projection), self.values(options)
+        columns, values = _fields_to_read(fields, projection), self.values(options)
         event = self.event(values, _names(columns))
         return RowDecoder.of_events(self.name, values, event, columns, len(projection), (), stamp)
 
@@ -128,9 +128,9 @@ class ChangeFormat(LineFormat):
         return EventEncoder(JsonWriter.make(values, fields), self.added, self.gone)
 
 
-def _wanted(fields: Fields, projection: Sequence[int]) -> Fields:
-    """The columns to read. Without any column one is read all the same: a row that is there must be told from one
-    that is not."""
+def _fields_to_read(fields: Fields, projection: Sequence[int]) -> Fields:
+    """The columns to read. Without any column one is read all the same: a row that exists must be distinguished from
+    one that does not."""
     return [fields[i] for i in (projection or (0,))]
 
 
@@ -295,7 +295,7 @@ class OpJson(ChangeFormat):
 
     It is not one of Flink's: it makes files of a table's changes, upserts among them, without a broker.
     ``op-json.mode`` says which kinds a table has, so what it asks of a query that reads or writes it. The field may
-    stand anywhere in the object; a row without it is a +I. It is written first. Keys of maps have any type, also those
+    appear anywhere in the object; a row without it is a +I. It is written first. Keys of maps have any type, also those
     that Flink's ``json`` refuses: a key is the text of its JSON value.
     """
 

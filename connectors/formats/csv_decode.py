@@ -120,7 +120,7 @@ class CsvDecoder(FrozenDataclass):
     def make(
         cls, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str] = ()
     ) -> CsvDecoder:
-        """As :meth:`connectors.formats.base.Format.make_decoder`."""
+        """See :meth:`connectors.formats.base.Format.make_decoder`."""
         return cls(list(fields), list(projection), tuple(metadata), CsvLayout.of(values))
 
     @cached_property
@@ -144,11 +144,11 @@ class CsvDecoder(FrozenDataclass):
             yield counted(of_file.behind(pl.concat(parts), len(self.projection)))
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-        """As :meth:`connectors.formats.base.MessageDecoder.messages`."""
-        there = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
-        parts = list(self._messages([message for message in data if message is not None], there))
+        """See :meth:`connectors.formats.base.MessageDecoder.messages`."""
+        present = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
+        parts = list(self._messages([message for message in data if message is not None], present))
         if not parts:
-            return counted(frame_of([], [self.fields[i] for i in self.projection])), there[:0]
+            return counted(frame_of([], [self.fields[i] for i in self.projection])), present[:0]
         return counted(pl.concat([df for df, _ in parts])), np.concatenate([places for _, places in parts])
 
     def _messages(
@@ -185,18 +185,18 @@ class CsvDecoder(FrozenDataclass):
     def _pieces(self, path: str) -> Iterator[Lines]:
         """Pieces of whole records: a piece that ends inside of a quoted field is joined with the next."""
         quote = self.layout.quote.encode() if self.layout.quote else None
-        waiting, quotes = b"", 0
+        pending, quotes = b"", 0
         for number, lines in enumerate(line_chunks(path)):
             chunk = lines.data.removeprefix(b"\xef\xbb\xbf") if number == 0 else lines.data
             if quote is None:
                 yield Lines(chunk)
                 continue
-            waiting, quotes = waiting + chunk, quotes + chunk.count(quote)
+            pending, quotes = pending + chunk, quotes + chunk.count(quote)
             if quotes % 2 == 0:
-                yield Lines(waiting)
-                waiting, quotes = b"", 0
-        if waiting:
-            yield Lines(waiting)
+                yield Lines(pending)
+                pending, quotes = b"", 0
+        if pending:
+            yield Lines(pending)
 
     def decode(self, lines: Lines, first_line: int, file: str | None) -> Iterator[pl.DataFrame]:
         """The rows of some lines, in order.

@@ -35,7 +35,7 @@ class CsvEncoder:
 
     @classmethod
     def make(cls, values: OptionValues, fields: Fields) -> CsvEncoder:
-        """As :meth:`connectors.formats.base.Format.make_encoder`."""
+        """See :meth:`connectors.formats.base.Format.make_encoder`."""
         return cls(list(fields), CsvLayout.of(values), values["write-bigdecimal-in-scientific-notation"])
 
     def encode(self, df: pl.DataFrame) -> bytes:
@@ -58,9 +58,9 @@ class CsvEncoder:
         decimals = "scientific" if self.scientific else "plain" if data_type.root in ("ARRAY", "ROW") else "short"
         style = FieldStyle(decimals=decimals, null=self.layout.null_literal or "", separator=self.layout.elements)
         text = series.to_frame("v").select(codec(data_type).field(pl.col("v"), style)).to_series()
-        return text if data_type.root in _UNQUOTED or self.layout.quote is None else self._quoted(text)
+        return text if data_type.root in _UNQUOTED or self.layout.quote is None else self._with_quotes(text)
 
-    def _quoted(self, text: pl.Series) -> pl.Series:
+    def _with_quotes(self, text: pl.Series) -> pl.Series:
         quote, escape = self.layout.quote or "", self.layout.escape
         safe = max(ord(self.layout.delimiter), ord(quote), ord("\r"))
         unsafe = rf"[\x{{0}}-\x{{{safe:x}}}{re.escape(escape) if escape else ''}]"

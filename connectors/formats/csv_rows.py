@@ -74,7 +74,7 @@ class RecordError(Exception):
 
     Attributes:
         reason: what is wrong with it.
-        column: character of its first line where that shows, from 1; None when it is not known.
+        column: character of its first line where that shows, from 1; None if it is not known.
     """
 
     def __init__(self, reason: str, column: int | None = None) -> None:
@@ -99,7 +99,7 @@ class _Scanner:
         stop = re.escape(layout.delimiter) + r"\r\n" + (re.escape(layout.escape) if layout.escape else "")
         self.plain = re.compile(f"[^{stop}]*")
         inside = (re.escape(layout.quote) if layout.quote else "") + (re.escape(layout.escape) if layout.escape else "")
-        self.quoted = re.compile(f"[^{inside}]*")
+        self.quoted_text = re.compile(f"[^{inside}]*")
 
     def skip_comments(self) -> None:
         """Past blank lines, comment lines and the spaces before the next record."""
@@ -153,7 +153,7 @@ class _Scanner:
         self.pos += 1
         parts = []
         while True:
-            match = self.quoted.match(text, self.pos)
+            match = self.quoted_text.match(text, self.pos)
             body = match.group() if match else ""
             parts.append(body)
             self.line += body.count("\n")
@@ -176,7 +176,7 @@ class _Scanner:
         return "".join(parts)
 
     def records(self) -> Iterator[tuple[int, int, int, list[str] | RecordError]]:
-        """(line number, start, end, fields) of each record; after a bad one, reading goes on at the next line."""
+        """(line number, start, end, fields) of each record; after a bad one, reading continues at the next line."""
         while True:
             if self.layout.allow_comments:
                 self.skip_comments()
@@ -415,9 +415,9 @@ class CsvRows:
             "DATA122",
             shown=value_text,
             name=error.name,
-            declared=error.declared.summary(),
+            declared=error.declared_type.summary(),
             place=Place(file=file, line=line),
-            expected=describe(error.declared),
+            expected=describe(error.declared_type),
             hint=("'csv.null-literal' = '' reads empty fields as NULL; " if empty else "") + self._hint(text),
         )
 
@@ -426,5 +426,5 @@ class _ValueError(Exception):
     def __init__(self, name: str, data_type: LogicalType, text: str) -> None:
         super().__init__(name)
         self.name = name
-        self.declared = data_type
+        self.declared_type = data_type
         self.text = text

@@ -101,7 +101,7 @@ def _has_decimal(data_type: LogicalType) -> bool:
 _SAMPLE_LINES = 50
 _FROM_TEXT = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE"})
 _MINUS_ZERO = re.compile(rb"[:\[,][ \t\r]*-0")
-_WHOLE = re.compile(r"-?[0-9]{1,18}")
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class ArrowLines:
     def _swapped(self, piece: bytes) -> frozenset[int]:
         """Columns whose first value is a whole number where a text is wanted, or a text where a number is.
 
-        Flink takes both, Arrow only what it was told to expect: it is told otherwise, and remains strict.
+        Flink takes both, Arrow only the type that was passed to it. It gets the other type, and remains strict.
         """
         open_columns, fields, start = set(range(len(self.fields))), set(), 0
         for _ in range(_SAMPLE_LINES):
@@ -226,7 +226,7 @@ class ArrowLines:
                     if cell is None:
                         continue
                     open_columns.discard(i)
-                    number = isinstance(cell, Number) and _WHOLE.fullmatch(cell) is not None
+                    number = isinstance(cell, Number) and _INTEGER.fullmatch(cell) is not None
                     text = isinstance(cell, str) and not isinstance(cell, Number)
                     if (number and data_type.is_string) or (text and data_type.root in _FROM_TEXT):
                         fields.add(i)

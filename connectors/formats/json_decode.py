@@ -191,7 +191,8 @@ class RowDecoder:
     """Decoder of the formats of lines; see :class:`connectors.formats.base.Decoder`.
 
     Attributes:
-        lines: gives the columns, or the fields of the event and after them those of ``metadata``; the stamp comes last.
+        lines: returns the columns, or the fields of the event and after them those of ``metadata``; the stamp comes
+            last.
         width: number of columns.
         event: turns what ``lines`` gives into changes; None for plain rows.
         metadata: per metadata column a key of the file, or a value of the event.
@@ -213,8 +214,8 @@ class RowDecoder:
     ) -> RowDecoder:
         """The decoder of lines that contain plain rows, not change events."""
         fields = [*columns, *([] if stamp is None else [stamp])]
-        standard, missing = values["timestamp-format.standard"], values["fail-on-missing-field"]
-        lines = LineDecoder(RowReader(fields, format_name, standard, missing, values["ignore-parse-errors"]))
+        standard, fail_on_missing = values["timestamp-format.standard"], values["fail-on-missing-field"]
+        lines = LineDecoder(RowReader(fields, format_name, standard, fail_on_missing, values["ignore-parse-errors"]))
         return cls(_stamped(lines, stamp), len(columns), None, tuple(metadata))
 
     @classmethod
@@ -259,11 +260,11 @@ class RowDecoder:
             yield rows, stamp if origin is None else stamp[origin]
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-        """As :meth:`connectors.formats.base.MessageDecoder.messages`."""
-        there = np.array([i for i, message in enumerate(data) if message is not None], np.int64)
+        """See :meth:`connectors.formats.base.MessageDecoder.messages`."""
+        present = np.array([i for i, message in enumerate(data) if message is not None], np.int64)
         some = [message for message in data if message is not None]
         frames, places, of_file = [], [], self._columns_of("")
-        for df, at in self.lines.decode_messages(some, there):
+        for df, at in self.lines.decode_messages(some, present):
             rows, origin = self._rows(df)
             if origin is None:
                 frames.append(counted(rows))
@@ -273,7 +274,7 @@ class RowDecoder:
             places.append(at)
         if not frames:
             empty, _ = self._rows(frame_of([], self.lines.slow.fields))
-            return counted(empty), there[:0]
+            return counted(empty), present[:0]
         return pl.concat(frames), np.concatenate(places)
 
     def _rows(self, df: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series | None]:

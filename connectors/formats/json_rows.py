@@ -43,7 +43,7 @@ from stateplan.common.values.floats import double_text
 from stateplan.connectors.formats.base import Fields, skipping
 from stateplan.connectors.rejects import reject
 
-_MISSING = object()
+_NO_VALUE = object()
 _BYTES = 16
 """So many bytes are shown of a line that is not text."""
 
@@ -75,11 +75,11 @@ class FieldError(Exception):
 
     @property
     def missing(self) -> bool:
-        return self.value is _MISSING
+        return self.value is _NO_VALUE
 
 
 class NotJsonError(Exception):
-    """A line that is not JSON, or not an object. ``column`` counts characters from 1; None when it is not known."""
+    """A line that is not JSON, or not an object. ``column`` counts characters from 1; None if it is not known."""
 
     def __init__(self, reason: str, column: int | None = None) -> None:
         super().__init__(reason)
@@ -134,7 +134,7 @@ def parse_objects(line: bytes, lists: bool = True) -> list[dict[str, Any]]:
 
 
 def _tree_text(value: Any) -> str:
-    """A list or object as the text Jackson gives it: no spaces, floating-point numbers as Java's doubles."""
+    """A list or object as the text Jackson returns it: no spaces, floating-point numbers as Java's doubles."""
     if isinstance(value, Number):
         is_integer = not any(c in value for c in ".eE")
         if is_integer:
@@ -178,10 +178,10 @@ def _integer(bits: int, whole_only: bool) -> Converter:
             number = float(value)
             if not -(1 << (bits - 1)) - 1 < number < 1 << (bits - 1):
                 raise ValueError(value)
-            whole = int(Decimal(value))
-            if not -(1 << (bits - 1)) <= whole < 1 << (bits - 1):
+            integer = int(Decimal(value))
+            if not -(1 << (bits - 1)) <= integer < 1 << (bits - 1):
                 raise ValueError(value)
-            return whole
+            return integer
         return parse_integer(java_trim(_scalar_text(value)), bits)
 
     return convert
@@ -262,12 +262,13 @@ class RowReader(FrozenDataclass):
         format_name: for messages.
         standard: ``SQL`` or ``ISO-8601``, how timestamps are written.
         fail_on_missing: whether a field that is not there is an error.
-        ignore_errors: whether a value that does not fit gives NULL instead of an error.
+        ignore_errors: whether a value that does not fit returns NULL instead of an error.
         tree: whether to do what Flink's other reader does, which the formats of change events use: numbers become
             text as Java prints them (1.10 as 1.1), bytes that are not text become NULL, and a line has one object.
-        check: tells what is wrong with a row of raw values that can be read; None for nothing.
-        guard: tells what is wrong with an object, which is then an error even with ``ignore_errors``.
-        prepare: makes of an object the one that is read, or tells what is wrong with it; None for one that is skipped.
+        check: returns what is wrong with a row of raw values; None for nothing.
+        guard: returns what is wrong with an object, which is then an error even with ``ignore_errors``.
+        prepare: makes of an object the one that is read, or returns what is wrong with it; None for an object that is
+            skipped.
     """
 
     fields: Fields
@@ -293,10 +294,10 @@ class RowReader(FrozenDataclass):
         """
         row: list[Any] = []
         for name, convert in self.columns:
-            field = value.get(name, _MISSING)
-            if field is _MISSING and self.fail_on_missing:
-                raise FieldError((name,), _MISSING, dict(self.fields)[name])
-            row.append(None if field is _MISSING or field is None else convert(field))
+            field = value.get(name, _NO_VALUE)
+            if field is _NO_VALUE and self.fail_on_missing:
+                raise FieldError((name,), _NO_VALUE, dict(self.fields)[name])
+            row.append(None if field is _NO_VALUE or field is None else convert(field))
         return row
 
     def rows(self, lines: list[bytes], first_line: int, file: str | None) -> Iterator[list[Any]]:
@@ -356,7 +357,7 @@ class RowReader(FrozenDataclass):
             return DataError("DATA113", name=name, format_name=self.format_name, excerpt=excerpt(line), place=place)
         return DataError(
             "DATA112",
-            shown=_shown(error.value),
+            shown=_short_text(error.value),
             name=name,
             declared=error.declared.summary(),
             place=place,
@@ -444,10 +445,10 @@ class RowReader(FrozenDataclass):
                 raise ValueError(value)
             out = {}
             for name, field_type, convert in inner:
-                field = value.get(name, _MISSING)
-                if field is _MISSING and self.fail_on_missing:
-                    raise FieldError((*path, name), _MISSING, field_type)
-                out[name] = None if field is _MISSING else convert(field)
+                field = value.get(name, _NO_VALUE)
+                if field is _NO_VALUE and self.fail_on_missing:
+                    raise FieldError((*path, name), _NO_VALUE, field_type)
+                out[name] = None if field is _NO_VALUE else convert(field)
             return out
 
         return read
@@ -473,6 +474,6 @@ def excerpt(line: bytes, limit: int = 200) -> str:
     return text if len(text) <= limit else text[:limit] + "..."
 
 
-def _shown(value: Any) -> str:
+def _short_text(value: Any) -> str:
     text = str(value) if isinstance(value, Number) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 80 else text[:80] + "..."

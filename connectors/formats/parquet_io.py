@@ -54,8 +54,10 @@ def _fits(data_type: LogicalType, arrow_type: Any) -> bool:
     if not text.startswith(_ACCEPTED.get(data_type.root, ())):
         return False
     if data_type.root == "DECIMAL":
-        whole = (data_type.precision or 10) - (data_type.scale or 0)
-        return bool(arrow_type.scale <= (data_type.scale or 0) and arrow_type.precision - arrow_type.scale <= whole)
+        integer_digits = (data_type.precision or 10) - (data_type.scale or 0)
+        return bool(
+            arrow_type.scale <= (data_type.scale or 0) and arrow_type.precision - arrow_type.scale <= integer_digits
+        )
     if data_type.root == "ARRAY":
         return _fits(data_type.children[0], arrow_type.value_type)
     if data_type.root in ("MAP", "MULTISET") and text.startswith("map"):
@@ -105,7 +107,7 @@ class ParquetDecoder:
             raise DataError(code, reason=reason, place=Place(file=path)) from error
 
     def frames(self, source: Any, path: str) -> Iterator[pl.DataFrame]:
-        """The rows of an open file, whose path is for errors. Raises ArrowInvalid where it is no Parquet file."""
+        """The rows of an open file, whose path is for errors. Raises ArrowInvalid if it is not a Parquet file."""
         file = pq.ParquetFile(source)
         schema = file.schema_arrow
         present = [name for name, _ in self.wanted if schema.get_field_index(name) >= 0]

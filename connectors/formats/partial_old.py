@@ -100,8 +100,8 @@ class DataOld(Event):
         if rows.null_count():
             return False
         event = pl.Series("event", np.repeat(many, counts[many]))
-        there = rows.struct.unnest().select(pl.all().is_not_null()).with_columns(event)
-        kinds = there.group_by("event").agg(pl.exclude("event").n_unique()).drop("event")
+        has_value = rows.struct.unnest().select(pl.all().is_not_null()).with_columns(event)
+        kinds = has_value.group_by("event").agg(pl.exclude("event").n_unique()).drop("event")
         return bool((kinds.max_horizontal() <= 1).all())
 
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
@@ -123,16 +123,16 @@ class DataOld(Event):
             after = data[events].struct.unnest()
             update_rows = update[events]
             before = old[events[update_rows]].struct.unnest()
-        whole = self._filled(before, after.filter(pl.Series(update_rows)), full_flags[events[update_rows]])
+        old_rows = self._fill_old(before, after.filter(pl.Series(update_rows)), full_flags[events[update_rows]])
         # What goes as a deletion or an insertion is in data.
-        row_images = pl.concat([whole, after])
-        place = np.arange(len(events)) + whole.height
-        place[update_rows] = np.arange(whole.height)
+        row_images = pl.concat([old_rows, after])
+        place = np.arange(len(events)) + old_rows.height
+        place[update_rows] = np.arange(old_rows.height)
         rows, pairs = changes_of(row_images[place], after, update_rows, delete[events])
         return rows, pl.Series(events[pairs])
 
     @staticmethod
-    def _filled(before: pl.DataFrame, after: pl.DataFrame, full_flags: pl.Series) -> pl.DataFrame:
+    def _fill_old(before: pl.DataFrame, after: pl.DataFrame, full_flags: pl.Series) -> pl.DataFrame:
         """The rows before, what is not known of them taken from those after."""
         is_full = full_flags.fill_null(False)
         parts = [
@@ -157,9 +157,9 @@ class DataOld(Event):
         if kind == self.update and old is not None:
             absent = [name for name in self.names if not _mentions(old, name)]
             if self.listed and isinstance(data, list) and isinstance(old, list):
-                old = [_whole(o, d, absent) for o, d in zip(old, data, strict=False)]
+                old = [_full_old(o, d, absent) for o, d in zip(old, data, strict=False)]
             elif not self.listed:
-                old = _whole(old, data, absent)
+                old = _full_old(old, data, absent)
         else:
             old = None
         return {**event, "old": old, FILLED: True}
@@ -195,7 +195,7 @@ def _mentions(value: Any, name: str) -> bool:
     return isinstance(value, list) and any(_mentions(v, name) for v in value)
 
 
-def _whole(old: Any, data: Any, absent: list[str]) -> Any:
+def _full_old(old: Any, data: Any, absent: list[str]) -> Any:
     if not isinstance(old, dict) or not isinstance(data, dict):
         return old
     return {**old, **{name: data[name] for name in absent if name in data}}

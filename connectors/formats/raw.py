@@ -1,7 +1,7 @@
 """The ``raw`` format: the bytes of a message, or of a line of a file, are the value of the only column.
 
 Source: Flink's ``RawFormatFactory``, and its schemas as Flink 2.3 runs them. A message that is NULL is a row of NULL.
-Bytes that are no text in the charset, and characters that the charset does not have, are errors; Flink replaces them.
+Bytes that are not text in the charset, and characters that the charset does not have, are errors; Flink replaces them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from stateplan.connectors.formats.base import (
     LineFormat,
 )
 
-_HELD = frozenset(
+_TYPES = frozenset(
     {"BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "CHAR", "VARCHAR", "BINARY", "VARBINARY"}
 )
 
@@ -52,7 +52,7 @@ class RawFormat(LineFormat):
             columns = ", ".join(name for name, _ in fields) or "none"
             raise CatalogError("CAT102.one_column", count=len(fields), columns=columns, place=place)
         name, data_type = fields[0]
-        if data_type.root not in _HELD:
+        if data_type.root not in _TYPES:
             raise self.type_error(name, data_type, "a column of text, bytes, numbers or truth values", place)
         charset = self.values(options)["charset"]
         try:

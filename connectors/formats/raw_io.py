@@ -34,13 +34,13 @@ class _Value:
 
     Attributes:
         name: of the column.
-        declared: its type.
+        declared_type: its type.
         charset: of text, as written in the option.
         number: NumPy's type of a number; None for text and bytes.
     """
 
     name: str
-    declared: LogicalType
+    declared_type: LogicalType
     charset: str
     number: str | None
 
@@ -63,7 +63,7 @@ class _Value:
         if self.number is not None:
             return self._numbers(data, first, file)
         raw = pl.Series("c0", data, dtype=pl.Binary)
-        if not self.declared.is_string:
+        if not self.declared_type.is_string:
             return raw
         if self.codec == "utf-8":
             try:
@@ -89,26 +89,26 @@ class _Value:
 
     def _numbers(self, data: Sequence[bytes | None], first: int, file: str | None) -> pl.Series:
         kind = np.dtype(self.number)
-        there = [m is not None for m in data]
+        has_message = [m is not None for m in data]
         messages = [m for m in data if m is not None]
         if any(len(m) != kind.itemsize for m in messages):
             at, bad = next((i, m) for i, m in enumerate(data) if m is not None and len(m) != kind.itemsize)
             raise DataError(
                 "DATA469",
                 name=self.name,
-                declared=self.declared.summary(),
+                declared=self.declared_type.summary(),
                 found=len(bad),
                 verb="is" if len(bad) == 1 else "are",
                 size=kind.itemsize,
                 place=Place(file=file, line=first + at),
             )
         read = np.frombuffer(b"".join(messages), kind)
-        whole = np.zeros(len(data), kind.newbyteorder("="))
-        whole[np.array(there, bool)] = read
-        series = pl.Series("c0", whole)
-        if self.declared.root == "BOOLEAN":
+        numbers = np.zeros(len(data), kind.newbyteorder("="))
+        numbers[np.array(has_message, bool)] = read
+        series = pl.Series("c0", numbers)
+        if self.declared_type.root == "BOOLEAN":
             series = series != 0
-        return pl.select(pl.when(pl.Series(there, dtype=pl.Boolean)).then(series)).to_series().alias("c0")
+        return pl.select(pl.when(pl.Series(has_message, dtype=pl.Boolean)).then(series)).to_series().alias("c0")
 
     # writing
 
@@ -116,7 +116,7 @@ class _Value:
         """The bytes of each value."""
         if self.number is not None:
             return self._bytes_of_numbers(series)
-        if not self.declared.is_string:
+        if not self.declared_type.is_string:
             return series
         if self.codec == "utf-8":
             return series.cast(pl.Binary)
@@ -138,7 +138,7 @@ class _Value:
 
     def _bytes_of_numbers(self, series: pl.Series) -> pl.Series:
         kind = np.dtype(self.number)
-        numbers: Any = series.fill_null(False if self.declared.root == "BOOLEAN" else 0).to_numpy().astype(kind)
+        numbers: Any = series.fill_null(False if self.declared_type.root == "BOOLEAN" else 0).to_numpy().astype(kind)
         array = pa.FixedSizeBinaryArray.from_buffers(
             pa.binary(kind.itemsize), len(series), [None, pa.py_buffer(numbers.tobytes())]
         )

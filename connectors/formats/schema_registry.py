@@ -28,7 +28,7 @@ TIMEOUT_MS = 10_000
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
 _TIMES = ("http.connect.timeout.ms", "http.read.timeout.ms")
-_MOVED = {
+_KEYS_OF_FLINK = {
     "basic.auth.credentials.source": "basic-auth.credentials-source",
     "basic.auth.user.info": "basic-auth.user-info",
     "bearer.auth.credentials.source": "bearer-auth.credentials-source",
@@ -76,7 +76,7 @@ class Registry:
         if not has_reference(self.options.get(f"{self.format}.url", "")):
             list(self._urls(place))
         for key in self._properties():
-            own = _MOVED.get(key)
+            own = _KEYS_OF_FLINK.get(key)
             if own is not None:
                 raise OptionError("OPT183.moved", key=key, own=f"{self.format}.{own}", place=place)
             if key not in _TIMES:
@@ -107,16 +107,18 @@ class Registry:
         if key not in _schemas:
             status, answer = self._ask("GET", f"/schemas/ids/{number}", None, place)
             if status == 404 and isinstance(answer, dict):
-                raise DataError("DATA464", url=self._shown(), id=number, place=place)
-            _schemas[key] = self._parsed(status, answer, number, place)
+                raise DataError("DATA464", url=self._public_url(), id=number, place=place)
+            _schemas[key] = self._parse_answer(status, answer, number, place)
         return _schemas[key]
 
-    def _parsed(self, status: int, answer: Any, number: int, place: Place | None) -> tuple[Schema, tuple[Schema, ...]]:
+    def _parse_answer(
+        self, status: int, answer: Any, number: int, place: Place | None
+    ) -> tuple[Schema, tuple[Schema, ...]]:
         if status != 200 or not isinstance(answer, dict) or not isinstance(answer.get("schema"), str):
             raise self._no_answer(status, answer, place)
         kind = answer.get("schemaType", "AVRO")
         if kind != "AVRO":
-            raise DataError("DATA464.type", url=self._shown(), id=number, type=kind, place=place)
+            raise DataError("DATA464.type", url=self._public_url(), id=number, type=kind, place=place)
         try:
             # The text of a primitive schema may be a bare word.
             text = answer["schema"]
@@ -127,7 +129,7 @@ class Registry:
         for reference in answer.get("references") or ():
             path = f"/subjects/{quote(str(reference['subject']), safe='')}/versions/{reference['version']}"
             status, referenced_schema = self._ask("GET", path, None, place)
-            inner, more = self._parsed(status, referenced_schema, number, place)
+            inner, more = self._parse_answer(status, referenced_schema, number, place)
             before += [s for s in (*more, inner) if s not in before]
         return schema, tuple(before)
 
@@ -144,7 +146,7 @@ class Registry:
             automatic = (self.option("auto.register.schemas") or "true").lower() == "true"
             path = f"/subjects/{quote(subject, safe='')}" + ("/versions" if automatic else "")
             status, answer = self._ask("POST", path, {"schema": text}, None)
-            url = self._shown()
+            url = self._public_url()
             if status == 404 and not automatic and isinstance(answer, dict):
                 raise DataError("DATA467.unregistered", url=url, subject=subject, schema=text)
             if status in (404, 409, 422) and isinstance(answer, dict):
@@ -180,18 +182,20 @@ class Registry:
                             method, url + path, content=content, headers={"Content-Type": _TYPE} if content else {}
                         )
                 except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-                    problem = self._hidden(str(error)) or type(error).__name__
+                    problem = self._without_secrets(str(error)) or type(error).__name__
                     continue
                 if answer.status_code in (401, 403):
                     reason = self._reason(_json_of(answer.content))
-                    raise DataError("DATA466", url=self._shown(), status=answer.status_code, reason=reason, place=place)
+                    raise DataError(
+                        "DATA466", url=self._public_url(), status=answer.status_code, reason=reason, place=place
+                    )
                 if answer.status_code < 500 and answer.status_code != 429:
                     return answer.status_code, _json_of(answer.content)
                 problem = f"status {answer.status_code}: {self._reason(_json_of(answer.content))}"
             if time.monotonic() + wait >= ends:
                 raise DataError(
                     "DATA465",
-                    url=self._shown(),
+                    url=self._public_url(),
                     reason=problem,
                     failure=f"did not answer within {read:g} s",
                     place=place,
@@ -266,17 +270,17 @@ class Registry:
 
     # what is said about it
 
-    def _shown(self) -> str:
+    def _public_url(self) -> str:
         return ", ".join(url for url, _ in self._urls())
 
     def _reason(self, answer: Any) -> str:
         reason = answer.get("message") if isinstance(answer, dict) else answer
-        return self._hidden(" ".join(str(reason or "no reason given").split())[:300])
+        return self._without_secrets(" ".join(str(reason or "no reason given").split())[:300])
 
-    def _hidden(self, text: str) -> str:
+    def _without_secrets(self, text: str) -> str:
         secrets = [self.option(key) for key in ("basic-auth.user-info", "bearer-auth.token", "ssl.keystore.password")]
         secret_texts = {*filter(None, secrets), *(":".join(login) for _, login in self._urls() if login is not None)}
-        secret_texts |= {whole.partition(":")[2] for whole in secret_texts}
+        secret_texts |= {credentials.partition(":")[2] for credentials in secret_texts}
         secret_texts |= {
             form for part in secret_texts for form in (quote(part, safe=""), base64.b64encode(part.encode()).decode())
         }
@@ -284,7 +288,9 @@ class Registry:
 
     def _no_answer(self, status: int, answer: Any, place: Place | None) -> DataError:
         reason = f"status {status}: {self._reason(answer)}"
-        return DataError("DATA465", url=self._shown(), reason=reason, failure="gave no readable answer", place=place)
+        return DataError(
+            "DATA465", url=self._public_url(), reason=reason, failure="gave no readable answer", place=place
+        )
 
 
 def _json_of(content: bytes) -> Any:

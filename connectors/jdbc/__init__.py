@@ -189,21 +189,21 @@ _CACHE = alike(
     role=Role.SOURCE,
 )
 
-_WHOLE = "a micro-batch is written in one transaction"
+_ONE_TRANSACTION = "a micro-batch is written in one transaction"
 _SINK = alike(
     Option(
         "sink.buffer-flush.max-rows",
         OptionType.INTEGER,
         "How many rows are written at once.",
         default=100,
-        no_effect=_WHOLE,
+        no_effect=_ONE_TRANSACTION,
     ),
     Option(
         "sink.buffer-flush.interval",
         OptionType.DURATION,
         "After what time rows are written.",
         default=1000,
-        no_effect=_WHOLE,
+        no_effect=_ONE_TRANSACTION,
     ),
     Option(
         "sink.max-retries",
@@ -217,7 +217,7 @@ _SINK = alike(
         OptionType.INTEGER,
         "How many tasks write.",
         minimum=1,
-        no_effect=f"{_WHOLE}, by the driver",
+        no_effect=f"{_ONE_TRANSACTION}, by the driver",
     ),
     role=Role.SINK,
 )
@@ -252,8 +252,8 @@ class Jdbc(Connector):
     def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:
         if self.value(options, "filter.handling.policy") == "NEVER":
             return (), filters
-        pushed = [f for f in filters if isinstance(f, Call) and _is_told(f)]
-        return pushed, [f for f in filters if f not in pushed]
+        pushed_filters = [f for f in filters if isinstance(f, Call) and _is_told(f)]
+        return pushed_filters, [f for f in filters if f not in pushed_filters]
 
     def check_schema(self, options: Mapping[str, str], fields: Fields, place: Place | None) -> None:
         """Raises OptionError OPT120, OPT121, OPT145 to OPT151; CatalogError CAT102."""

@@ -27,7 +27,7 @@ _LIBPQ = (
 _FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
 """Properties whose values are paths, or ``system`` for the certificates of the machine."""
 
-_RENAMED = {
+_NEW_KEYS = {
     "ApplicationName": "application_name",
     "connectTimeout": "connect_timeout",
     "loginTimeout": "connect_timeout",
@@ -106,13 +106,13 @@ def server_of(
     time_zone: str = "UTC",
 ) -> Server:
     """The server that a table or a catalog of the connector ``jdbc`` names. What the URL says comes first, as in
-    pgjdbc; its host is ``localhost`` and its database named as the user where it has none.
+    pgjdbc; its host is ``localhost`` and its database named as the user if it has none.
 
     Args:
         url: ``jdbc:postgresql://host:port/database?name=value``; references to secrets are resolved in it.
         username, password: as written; references stay references.
         properties: of the connection, named as in pgjdbc or libpq.
-        timeout_ms: after which an attempt to connect is given up.
+        timeout_ms: after which an attempt to connect is cancelled.
         owner: what needs it, for errors.
         place: of the URL.
         time_zone: of the connections.
@@ -197,8 +197,8 @@ def _pairs(query: str) -> Iterator[tuple[str, str]]:
 
 def _parameter(name: str, value: str, place: Place | None) -> dict[str, str]:
     """The parameter of libpq that a property stands for."""
-    if name in _LIBPQ or name in _RENAMED:
-        parameter = _RENAMED.get(name, name)
+    if name in _LIBPQ or name in _NEW_KEYS:
+        parameter = _NEW_KEYS.get(name, name)
         if parameter not in _NUMBERS:
             return {parameter: value}
         if not re.fullmatch(r"\d{1,9}(\.\d+)?", value):
@@ -217,5 +217,5 @@ def _parameter(name: str, value: str, place: Place | None) -> dict[str, str]:
         if mode is None:
             raise OptionError("OPT146.value", name=name, value=value, values=list(values), place=place)
         return {parameter: mode}
-    names = [*_LIBPQ, *_RENAMED, *_WITHOUT_EFFECT, *_VALUES, "ssl", "currentSchema"]
+    names = [*_LIBPQ, *_NEW_KEYS, *_WITHOUT_EFFECT, *_VALUES, "ssl", "currentSchema"]
     raise OptionError("OPT146", name=name, place=place, hint=nearest(name, names))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-_WRITTEN, _ASKED = "@written", "@asked"
+_WRITTEN_AT, _LAST_USE = "@written", "@asked"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class PartialLimits:
     Attributes:
         keys: at most; None for any number.
         after_write: ms after which they are read again; None for never.
-        after_access: ms without being asked for; None for any time.
+        after_access: ms without being requested; None for any time.
         missing: whether it is kept that a key has no rows.
     """
 
@@ -35,7 +35,7 @@ class PartialLimits:
 
 @dataclass
 class PartialCache:
-    """The rows of the keys that were asked for last, as columns.
+    """The rows of the keys that were requested last, as columns.
 
     Args:
         limits: of what is kept.
@@ -51,28 +51,30 @@ class PartialCache:
         Args:
             keys: distinct, without NULL; named as the columns of the rows that they are values of.
             now: ms.
-            read: gives the rows of keys that are not here.
+            read: returns the rows of keys that are not here.
         """
         import polars as pl
 
         names = keys.columns
         self._drop_old(now)
         if self._keys is None or self._rows is None or self._keys.columns[:-2] != names:
-            self._keys = keys.clear().with_columns(pl.lit(None, pl.Int64).alias(name) for name in (_WRITTEN, _ASKED))
+            self._keys = keys.clear().with_columns(
+                pl.lit(None, pl.Int64).alias(name) for name in (_WRITTEN_AT, _LAST_USE)
+            )
             self._rows = None
         keys_now = keys.with_columns(pl.lit(True).alias("@now"))
         self._keys = (
             self._keys.join(keys_now, on=names, how="left", maintain_order="left")
-            .with_columns(pl.when(pl.col("@now")).then(now).otherwise(pl.col(_ASKED)).alias(_ASKED))
+            .with_columns(pl.when(pl.col("@now")).then(now).otherwise(pl.col(_LAST_USE)).alias(_LAST_USE))
             .drop("@now")
         )
-        missing = keys.join(self._keys, on=names, how="anti")
+        missing_keys = keys.join(self._keys, on=names, how="anti")
         parts = [] if self._rows is None else [self._rows.join(keys, on=names, how="semi")]
-        if missing.height or not parts:
-            fresh_rows = read(missing)
+        if missing_keys.height or not parts:
+            fresh_rows = read(missing_keys)
             parts.append(fresh_rows)
-            keys_to_cache = missing if self.limits.missing else missing.join(fresh_rows, on=names, how="semi")
-            stamps = [pl.lit(now, pl.Int64).alias(_WRITTEN), pl.lit(now, pl.Int64).alias(_ASKED)]
+            keys_to_cache = missing_keys if self.limits.missing else missing_keys.join(fresh_rows, on=names, how="semi")
+            stamps = [pl.lit(now, pl.Int64).alias(_WRITTEN_AT), pl.lit(now, pl.Int64).alias(_LAST_USE)]
             self._keys = pl.concat([self._keys, keys_to_cache.with_columns(stamps)])
             exact = fresh_rows.join(keys_to_cache, on=names, how="semi")
             self._rows = exact if self._rows is None else pl.concat([self._rows, exact])
@@ -86,16 +88,16 @@ class PartialCache:
             return
         alive = pl.lit(True)
         if self.limits.after_write is not None:
-            alive &= pl.col(_WRITTEN) + self.limits.after_write > now
+            alive &= pl.col(_WRITTEN_AT) + self.limits.after_write > now
         if self.limits.after_access is not None:
-            alive &= pl.col(_ASKED) + self.limits.after_access > now
+            alive &= pl.col(_LAST_USE) + self.limits.after_access > now
         self._keep(self._keys.filter(alive))
 
     def _drop_most(self) -> None:
-        """Drops the keys that were asked for longest ago, where there are too many."""
+        """Drops the keys that were requested longest ago, where there are too many."""
         most = self.limits.keys
         if most is not None and self._keys is not None and self._keys.height > most:
-            self._keep(self._keys.sort(_ASKED, descending=True, maintain_order=True).head(most))
+            self._keep(self._keys.sort(_LAST_USE, descending=True, maintain_order=True).head(most))
 
     def _keep(self, keys: pl.DataFrame) -> None:
         if self._keys is not None and self._rows is not None and keys.height < self._keys.height:
@@ -141,7 +143,7 @@ class FullCache:
     _until: int = field(default=0, init=False)
 
     def rows(self, clock: Callable[[], int], read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """The table; ``clock`` gives the time, ms."""
+        """The table; ``clock`` returns the time, ms."""
         began = clock()
         if self._table is None or began >= self._until:
             self._table = read()

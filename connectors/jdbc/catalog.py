@@ -18,10 +18,10 @@ from stateplan.common.options import Option, OptionType
 from stateplan.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.connectors.jdbc.address import places_of, properties_of, server_of
 from stateplan.connectors.jdbc.columns import find_table, flink_type, primary_key_of
-from stateplan.connectors.jdbc.postgres import Server, execute, literal, quoted, rows
+from stateplan.connectors.jdbc.postgres import Server, execute, literal, quote_name, rows
 
 _SECONDS = 15
-"""After which an attempt to connect, or a query of the catalog, is given up: somebody waits for it."""
+"""After which an attempt to connect, or a query of the catalog, is cancelled: somebody waits for it."""
 
 _DATABASES = "SELECT datname::text FROM pg_database WHERE datallowconn AND NOT datistemplate ORDER BY 1"
 _TABLES = (
@@ -121,16 +121,16 @@ class JdbcCatalog(ExternalCatalog):
             with self._connection(database) as connection:
                 names = _readings(name)
                 pairs = ", ".join(f"({literal(schema)}, {literal(own)})" for schema, own in names)
-                there = rows(connection, f"{_TABLES} AND (table_schema, table_name) IN ({pairs})")
-                schema_and_name = next((pair for pair in names if pair in there), None)
-                return None if schema_and_name is None else self._described(connection, database, *schema_and_name)
+                matches = rows(connection, f"{_TABLES} AND (table_schema, table_name) IN ({pairs})")
+                schema_and_name = next((pair for pair in names if pair in matches), None)
+                return None if schema_and_name is None else self._describe_table(connection, database, *schema_and_name)
         except RunError as error:
             if error.code in ("RUN142", "RUN143"):  # or it went away meanwhile
                 return None
             raise
 
-    def _described(self, connection: Any, database: str, schema: str, name: str) -> ExternalTable:
-        table_info = find_table(connection, self._server(database), f"{quoted(schema)}.{quoted(name)}")
+    def _describe_table(self, connection: Any, database: str, schema: str, name: str) -> ExternalTable:
+        table_info = find_table(connection, self._server(database), f"{quote_name(schema)}.{quote_name(name)}")
         key_name, key = primary_key_of(connection, table_info.oid)
         columns = []
         for column in table_info.columns:
@@ -157,11 +157,11 @@ class JdbcCatalog(ExternalCatalog):
 
 
 def _readings(name: str) -> list[tuple[str, str]]:
-    """What a name may stand for, the likeliest first: schema and table, either of which may have dots in its name."""
+    """What a name can mean, the most likely first: schema and table, either of which may have dots in its name."""
     dots = [at for at, character in enumerate(name) if character == "."]
     return [(name[:at], name[at + 1 :]) for at in dots] or [("public", name)]
 
 
 def _part(name: str) -> str:
     """A part of the option ``table-name``: in double quotes where it could be taken for several."""
-    return quoted(name) if "." in name or '"' in name else name
+    return quote_name(name) if "." in name or '"' in name else name

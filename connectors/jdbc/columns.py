@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.errors import CatalogError, DataError, Place, RunError, nearest
 from stateplan.common.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, MAX_LENGTH, STRING, LogicalType
 from stateplan.connectors.formats.base import Fields
-from stateplan.connectors.jdbc.postgres import Server, literal, quoted, rows
+from stateplan.connectors.jdbc.postgres import Server, literal, quote_name, rows
 
 if TYPE_CHECKING:
     import polars as pl
@@ -75,8 +75,8 @@ class TableInfo:
         schema: that it is in.
         name: as the database has it.
         columns: in order.
-        takes_copy: whether COPY does to it what INSERT does: it is no view, no rule rewrites the INSERT, and no policy
-            of row-level security applies to the user.
+        takes_copy: whether COPY does to it what INSERT does: it is not a view, no rule rewrites the INSERT, and no
+            policy of row-level security applies to the user.
     """
 
     oid: int
@@ -88,7 +88,7 @@ class TableInfo:
     @property
     def sql(self) -> str:
         """Its name as SQL."""
-        return f"{quoted(self.schema)}.{quoted(self.name)}"
+        return f"{quote_name(self.schema)}.{quote_name(self.name)}"
 
     @property
     def path(self) -> str:
@@ -96,13 +96,13 @@ class TableInfo:
         return f"{self.schema}.{self.name}"
 
     def column(self, name: str) -> Column | None:
-        """The column of a name; where there is none exactly so, the one that SQL finds without quotes."""
+        """The column of a name; if there is none exactly so, the one that SQL finds without quotes."""
         by_name = {c.name: c for c in self.columns}
         return by_name.get(name) or by_name.get(name.lower())
 
 
 def split_name(text: str) -> list[str] | None:
-    """The parts of ``schema.table``, whose parts may stand in double quotes; None for a text that is no name."""
+    """The parts of ``schema.table``, whose parts may appear in double quotes; None for a text that is not a name."""
     parts: list[str] = []
     at = 0
     while True:
@@ -151,10 +151,10 @@ def find_table(connection: Any, server: Server, name: str) -> TableInfo:
         Error: of the client library; see :meth:`Server.coded`.
     """
     parts = split_name(name) or [name]
-    where = [_is("c.relname", parts[-1])]
-    where.append(_is("n.nspname", parts[-2]) if len(parts) > 1 else "pg_table_is_visible(c.oid)")
+    conditions = [_is("c.relname", parts[-1])]
+    conditions.append(_is("n.nspname", parts[-2]) if len(parts) > 1 else "pg_table_is_visible(c.oid)")
     rows_by_table: dict[int, list[tuple[Any, ...]]] = {}
-    for row in rows(connection, _COLUMNS.format(where=" AND ".join(where))):
+    for row in rows(connection, _COLUMNS.format(where=" AND ".join(conditions))):
         rows_by_table.setdefault(row[0], []).append(row)
     tables = [
         TableInfo(
@@ -165,15 +165,15 @@ def find_table(connection: Any, server: Server, name: str) -> TableInfo:
     exact = [part.removeprefix('"') for part in parts]
     tables.sort(key=lambda t: (t.name != exact[-1], len(exact) > 1 and t.schema != exact[-2]))
     if not tables:
-        there = [str(row[0]) for row in rows(connection, _TABLES)]
-        same = [other for other in there if other.rpartition(".")[2].lower() == exact[-1].lower()]
-        hint = f"did you mean '{same[0]}'?" if same else nearest(name, there)
+        table_names = [str(row[0]) for row in rows(connection, _TABLES)]
+        same = [other for other in table_names if other.rpartition(".")[2].lower() == exact[-1].lower()]
+        hint = f"did you mean '{same[0]}'?" if same else nearest(name, table_names)
         raise RunError("RUN143", server=server.summary, name=f"'{name}'", hint=hint)
     return tables[0]
 
 
 def primary_key_of(connection: Any, oid: int) -> tuple[str | None, tuple[str, ...]]:
-    """Name and columns of the primary key of a table; None and none where it has none. Raises errors of the client
+    """Name and columns of the primary key of a table; None and none if it has none. Raises errors of the client
     library."""
     query = (
         "SELECT k.conname::text, a.attname::text FROM pg_constraint k, unnest(k.conkey) WITH ORDINALITY AS u(n, i) "
@@ -273,7 +273,7 @@ def flink_type(type_name: str, modifier: int) -> LogicalType | None:
 
 
 def numeric_modifier(modifier: int) -> tuple[int | None, int]:
-    """Precision and scale of a numeric; None and 0 where neither is declared."""
+    """Precision and scale of a numeric; None and 0 if neither is declared."""
     if modifier < 4:
         return None, 0
     scale = (modifier - 4) & 0x7FF
@@ -326,7 +326,7 @@ def column_of(table: TableInfo, server: Server, name: str, data_type: LogicalTyp
         is_sink: whether values go to the column, and do not come from it.
 
     Raises:
-        RunError: RUN144, there is none; RUN145, its values are not of the declared type.
+        RunError: RUN144, it does not exist; RUN145, its values are not of the declared type.
     """
     column = table.column(name)
     if column is None:
@@ -376,7 +376,7 @@ def value_sql(column: Column, data_type: LogicalType) -> str:
         column: of the database.
         data_type: what it is read as.
     """
-    name = quoted(column.name)
+    name = quote_name(column.name)
     if data_type.is_string:
         return name if column.type in ("text", "varchar", "bpchar") else f"{name}::text"
     if data_type.root == "DECIMAL" and column.type == "numeric":
@@ -396,13 +396,13 @@ def value_sql(column: Column, data_type: LogicalType) -> str:
             name = f"{name}::timestamp[]"
         # A value with more dimensions would come as one long array; guards_sql finds it. A slice counts from 1: ADBC
         # reads no arrays that begin elsewhere.
-        return f"CASE WHEN array_ndims({quoted(column.name)}) > 1 THEN NULL ELSE ({name})[:] END"
+        return f"CASE WHEN array_ndims({quote_name(column.name)}) > 1 THEN NULL ELSE ({name})[:] END"
     return name
 
 
 def guards_sql(columns: Sequence[tuple[Column, LogicalType]]) -> list[str]:
     """Conditions that no row may satisfy, one for each array column: it has several dimensions."""
-    arrays = (quoted(column.name) for column, data_type in columns if data_type.root == "ARRAY")
+    arrays = (quote_name(column.name) for column, data_type in columns if data_type.root == "ARRAY")
     return [f"COALESCE(array_ndims({name}) > 1, FALSE)" for name in arrays]
 
 
@@ -484,5 +484,5 @@ def _check_times(values: pa.Array | pa.ChunkedArray, name: str, data_type: Logic
 
 
 def select_sql(columns: Iterable[str]) -> str:
-    """Expressions as the columns ``c0, c1, ...`` of a SELECT; a constant where there are none."""
+    """Expressions as the columns ``c0, c1, ...`` of a SELECT; a constant if there are none."""
     return ", ".join(f"{sql} AS c{i}" for i, sql in enumerate(columns)) or "1 AS one"

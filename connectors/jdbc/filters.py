@@ -1,4 +1,4 @@
-"""Conditions of a query as conditions of PostgreSQL, which leave out rows that do not matter.
+"""Conditions of a query as conditions of PostgreSQL, which omit rows that do not matter.
 
 The runtime applies every condition itself. So a condition here may be weaker than that of the query, and must never be
 stronger: what differs between the two systems is not translated.
@@ -11,11 +11,11 @@ import math
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.columns import Column, TableInfo, is_plain
-from stateplan.connectors.jdbc.postgres import literal, quoted
+from stateplan.connectors.jdbc.postgres import literal, quote_name
 from stateplan.functions.rex import Call, InputRef, Literal, Rex
 
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_WHOLE = ("int2", "int4", "int8")
+_INTEGERS = ("int2", "int4", "int8")
 _WHOLE_ROOTS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 
 
@@ -28,7 +28,7 @@ def condition_sql(condition: Rex, fields: Fields, table: TableInfo) -> str | Non
         table: of the database.
 
     Returns:
-        None where there is nothing to say.
+        None if there is nothing to say.
     """
     if not isinstance(condition, Call):
         return None
@@ -40,7 +40,7 @@ def condition_sql(condition: Rex, fields: Fields, table: TableInfo) -> str | Non
         return " OR ".join(f"({c})" for c in parts if c is not None) if None not in parts else None
     if condition.name in ("IS NULL", "IS NOT NULL"):
         column = _column(condition.operands[0], fields, table)
-        return None if column is None else f"{quoted(column[0].name)} {condition.name}"
+        return None if column is None else f"{quote_name(column[0].name)} {condition.name}"
     if condition.name in _MIRRORED and len(condition.operands) == 2:
         left, right = condition.operands
         if isinstance(left, InputRef) and isinstance(right, Literal):
@@ -63,8 +63,8 @@ def _comparison(column_and_type: tuple[Column, LogicalType] | None, operator: st
     if column_and_type is None or constant.value is None or not is_plain(*column_and_type):
         return None
     column, _ = column_and_type
-    name, root = quoted(column.name), constant.type.root
-    if column.type in (*_WHOLE, "numeric") and root in (*_WHOLE_ROOTS, "DECIMAL"):
+    name, root = quote_name(column.name), constant.type.root
+    if column.type in (*_INTEGERS, "numeric") and root in (*_WHOLE_ROOTS, "DECIMAL"):
         return (
             f"{name} {operator} {literal(str(constant.value))}::numeric"
             if root == "DECIMAL"

@@ -36,7 +36,7 @@ from stateplan.connectors.jdbc.columns import (
     select_sql,
     value_sql,
 )
-from stateplan.connectors.jdbc.postgres import Server, close, persistent, quoted, receiving
+from stateplan.connectors.jdbc.postgres import Server, close, persistent, quote_name, receiving
 from stateplan.connectors.protocol import Lookup, SourceTable
 from stateplan.connectors.retries import Again
 
@@ -85,8 +85,8 @@ class JdbcLookup(Lookup):
     again: Again | None = None
 
     def retrying(self, again: Again) -> JdbcLookup:
-        """Retries come before the cache: it keeps what the last of them found, and is not looked at in between. As in
-        Flink a cache of the whole table has none."""
+        """Retries happen before the cache is filled: it keeps the result of the last retry. As in Flink, a cache of the
+        whole table has no retries."""
         return self if self.caching.full is not None else replace(self, again=again)
 
     @property
@@ -220,7 +220,8 @@ class _Pool:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, question: Callable[[_Query], T]) -> T:
-        """What a connection answers. One that is broken is not used again. Raises as :meth:`Server.coded`."""
+        """What a connection answers. One that is broken is not used again. Raises the same errors as
+        :meth:`Server.coded`."""
         with self._lock:
             query = self._free.pop() if self._free else None
         if query is None:
@@ -310,7 +311,7 @@ def _match_rows(lookup: JdbcLookup, connection: Any) -> tuple[TableInfo, list[tu
 
 
 def _askable(keys: pl.DataFrame, fields: list[tuple[Column, LogicalType]]) -> pl.DataFrame:
-    """The keys that can be values of their columns: a text that is no UUID finds nothing, and is no error."""
+    """The keys that can be values of their columns: a text that is not a UUID finds nothing, and is not an error."""
     import polars as pl
 
     for name, (column, data_type) in zip(keys.columns, fields, strict=True):
@@ -348,12 +349,12 @@ def _cast(column: Column, data_type: LogicalType) -> str:
         return column.type if column.type in ("varchar", "name", "uuid", "bpchar") else "text"
     if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
         return "timestamp"
-    return {"DECIMAL": "numeric", "DOUBLE": "float8"}.get(data_type.root, quoted(column.type))
+    return {"DECIMAL": "numeric", "DOUBLE": "float8"}.get(data_type.root, quote_name(column.type))
 
 
 def _left(column: Column, data_type: LogicalType) -> str:
     """What of the table equals a key."""
-    name = f"t.{quoted(column.name)}"
+    name = f"t.{quote_name(column.name)}"
     if is_plain(column, data_type) or column.type in ("bpchar", "uuid"):
         return name
     if data_type.is_string:

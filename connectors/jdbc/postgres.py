@@ -34,8 +34,8 @@ _OFFSET = re.compile(r"(?:GMT|UTC)?([+-])(\d{1,2}:\d{2})")
 
 _KEEP_ALIVE = {"keepalives": "1", "keepalives_idle": "15", "keepalives_interval": "5", "keepalives_count": "3"}
 
-_LOST = ("08", "57P")
-_AGAIN = ("40001", "40P01", "53300", "55P03", "55006")
+_LOST_STATES = ("08", "57P")
+_RETRY_STATES = ("40001", "40P01", "53300", "55P03", "55006")
 _NO_ROOM = ("53100", "53200", "53400", "25006")
 _LOST_TEXTS = (
     *("server closed the connection", "no connection to the server", "terminating connection", "SSL SYSCALL error"),
@@ -57,7 +57,7 @@ _STATES = {
 _BEGIN = re.compile(r"(?:\[libpq\] )?Execution error \[PGRES_FATAL_ERROR\]: ERROR:\s+")
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """An identifier as SQL."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -80,7 +80,7 @@ class Server:
         user: None for libpq's default.
         password: None for libpq's default, such as a password file.
         parameters: further parameters of libpq.
-        timeout: seconds after which an attempt to connect, or a connection that is silent, is given up.
+        timeout: seconds after which an attempt to connect, or a connection that is silent, is cancelled.
         extra: of stateplan, that installs ADBC.
         owner: what needs ADBC, for errors.
         time_zone: of the connections: where a TIMESTAMP becomes a ``timestamptz`` or the other way round.
@@ -106,9 +106,9 @@ class Server:
     @cached_property
     def _conninfo(self) -> dict[str, str]:
         """What is given to libpq."""
-        return {key: resolved(value, key) for key, value in self._written().items()}
+        return {key: resolved(value, key) for key, value in self._references().items()}
 
-    def _written(self) -> dict[str, str]:
+    def _references(self) -> dict[str, str]:
         """The same with references as they are written."""
         timeout = max(2, self.timeout)
         parameters = {
@@ -131,9 +131,10 @@ class Server:
     def __reduce__(self) -> tuple[Any, ...]:
         return _server, (self.__getstate__(),)
 
-    def hidden(self, text: str) -> str:
-        """A text of the client library without the secrets of the connection, and with its references as written."""
-        text = unresolved(text, self._written())
+    def without_secrets(self, text: str) -> str:
+        """A message of the client library. Secrets of the connection are removed from it, and values of references are
+        replaced by the references that the user wrote."""
+        text = unresolved(text, self._references())
         return without(text, {value for key, value in self._conninfo.items() if is_secret(key)})
 
     def connect(self, autocommit: bool = False) -> Any:
@@ -184,7 +185,7 @@ class Server:
 
     def _unreached(self, text: str) -> StateplanError:
         message = text.strip().partition("\n")[0].removeprefix("IO: [libpq] Failed to connect: ")
-        server, user, reason = self.summary, self.user or "the default user", self.hidden(message)
+        server, user, reason = self.summary, self.user or "the default user", self.without_secrets(message)
         if "password authentication failed" in message or "no password supplied" in message or "pg_hba" in message:
             return RunError("RUN141", user=user, server=server, reason=reason)
         if "role " in message and "does not exist" in message:
@@ -230,8 +231,8 @@ class Server:
     def error(self, error: Exception, doing: str, table: str | None = None) -> StateplanError:
         """The coded error for one of the client library; see :meth:`coded`."""
         diagnosis = Diagnosis.of(error)
-        state, server, reason = diagnosis.state, self.summary, self.hidden(diagnosis.message)
-        what = f"table '{table}'" if table else "the database"
+        state, server, reason = diagnosis.state, self.summary, self.without_secrets(diagnosis.message)
+        subject = f"table '{table}'" if table else "the database"
         if diagnosis.is_lost:
             return RunError("RUN146", doing=doing, reason=reason, what=f"the connection to the database {server} broke")
         if state == "53300":
@@ -239,19 +240,19 @@ class Server:
         if diagnosis.may_pass:
             return RunError("RUN146", doing=doing, reason=reason, what=f"the database {server} undid a transaction")
         if state.startswith(("23", "44")):
-            detail = self.hidden(diagnosis.detail)
-            return DataError("DATA431", what=what, constraint=diagnosis.rule, reason=reason, detail=detail)
+            detail = self.without_secrets(diagnosis.detail)
+            return DataError("DATA431", what=subject, constraint=diagnosis.rule, reason=reason, detail=detail)
         if "cannot affect row a second time" in diagnosis.message:
-            return DataError("DATA431.keys", what=what)
+            return DataError("DATA431.keys", what=subject)
         if state.startswith("22"):
-            return DataError("DATA432", what=what, reason=reason)
+            return DataError("DATA432", what=subject, reason=reason)
         if state == "42501":
             user = self.user or "the default user"
             if "new row violates row-level security" in diagnosis.message:
-                return DataError("DATA431.policy", what=what, user=user, reason=reason)
+                return DataError("DATA431.policy", what=subject, user=user, reason=reason)
             if "affected by row-level security" in diagnosis.message:
                 return RunError("RUN147", user=user, server=server, reason=reason, action="read all rows")
-            return RunError("RUN147", user=user, server=server, reason=reason, action=f"use {what}")
+            return RunError("RUN147", user=user, server=server, reason=reason, action=f"use {subject}")
         if state in _NO_ROOM:
             return RunError("RUN148", server=server, reason=reason, problem="cannot take this")
         if state in ("42P01", "3F000"):
@@ -260,7 +261,7 @@ class Server:
             state == "42883" and "operator does not exist" in diagnosis.message
         )  # the type of a key has changed
         if is_retyped or state in ("42703", "42804") or "does not exist in target table" in diagnosis.message:
-            return RunError("RUN144.changed", what=what, server=server, reason=reason)
+            return RunError("RUN144.changed", what=subject, server=server, reason=reason)
         return RunError("RUN149", server=server, doing=doing, reason=reason, state=state or "none")
 
 
@@ -292,13 +293,13 @@ def _pause(seconds: float) -> bool:
 
 
 def persistent(call: Callable[[], T], attempts: int, wait: Callable[[float], bool] = _pause) -> T:
-    """What a call gives. It is made again where the server cannot be reached or the connection is lost, after 1, 2, 3,
-    4 and then every 5 seconds. Raises what the last call raises.
+    """What a call returns. It is made again where the server cannot be reached or the connection is lost, after 1, 2,
+    3, 4 and then every 5 seconds. Raises what the last call raises.
 
     Args:
         call: opens another connection when the last one is lost.
         attempts: how often to make it again, at most.
-        wait: waits for some seconds, and gives whether to give up.
+        wait: waits for some seconds, and returns whether to give up.
     """
     attempt = 0
     while True:
@@ -317,7 +318,7 @@ class Diagnosis:
     """What an error of ADBC says.
 
     Attributes:
-        state: SQLSTATE; empty where the server did not send one.
+        state: SQLSTATE; empty if the server did not send one.
         message: the primary message, one line.
         detail: such as the row that failed; empty for none.
         rule: the constraint, or the column that must not be NULL, in words.
@@ -344,13 +345,13 @@ class Diagnosis:
         state = state or next((code for words, code in _STATES.items() if words in message), "")
         constraint, column = details.get("PG_DIAG_CONSTRAINT_NAME"), details.get("PG_DIAG_COLUMN_NAME")
         rule = f"constraint '{constraint}'" if constraint else f"column '{column}'" if column else "a constraint"
-        is_disconnect = state.startswith(_LOST) or (not state and any(part in text for part in _LOST_TEXTS))
+        is_disconnect = state.startswith(_LOST_STATES) or (not state and any(part in text for part in _LOST_TEXTS))
         return cls(state, message, details.get("PG_DIAG_MESSAGE_DETAIL", ""), rule, is_disconnect)
 
     @property
     def may_pass(self) -> bool:
         """Whether the same may succeed when it is tried again."""
-        return self.is_lost or self.state in _AGAIN
+        return self.is_lost or self.state in _RETRY_STATES
 
 
 def close(connection: Any) -> None:
@@ -375,7 +376,7 @@ def receiving() -> Iterator[None]:
 
 
 def rows(connection: Any, query: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """The rows of a query; parameters stand in it as ``$1``. Raises errors of the client library."""
+    """The rows of a query; parameters are in it as ``$1``. Raises errors of the client library."""
     with receiving(), connection.cursor() as cursor:
         cursor.execute(query, parameters or None)
         result: list[tuple[Any, ...]] = cursor.fetchall()

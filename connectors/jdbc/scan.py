@@ -2,8 +2,8 @@
 
 A micro-batch that runs again has to read the same rows, but the database keeps a snapshot only as long as the
 transaction that made it. So a job of Spark first copies the rows to files in its checkpoint, in one snapshot, and reads
-these. A copy that was not finished is made anew: none of its rows has been read. A query that runs in one process reads
-the rows where they are.
+these. A copy that was not finished is created again: none of its rows has been read. A query that runs in one process
+reads the rows where they are.
 
 Source of the options: Flink's ``JdbcDynamicTableSource`` and ``JdbcNumericBetweenParametersProvider``.
 """
@@ -35,7 +35,7 @@ from stateplan.connectors.jdbc.columns import (
     value_sql,
 )
 from stateplan.connectors.jdbc.filters import condition_sql
-from stateplan.connectors.jdbc.postgres import Server, execute, persistent, quoted, receiving, rows
+from stateplan.connectors.jdbc.postgres import Server, execute, persistent, quote_name, receiving, rows
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
 from stateplan.connectors.splits import Split
 from stateplan.functions.rex import Rex, input_refs
@@ -159,7 +159,7 @@ class TableReader:
                 problem=f"is {column.declared} and cannot be cut into ranges of numbers",
                 expected="a column of numbers",
             )
-        return quoted(column.name)
+        return quote_name(column.name)
 
     def frames(self, batch: pa.RecordBatch | pa.Table) -> pl.DataFrame:
         """The rows of a result as frames. Raises DataError DATA430."""
@@ -206,7 +206,7 @@ class JdbcSource(OffsetSource[JdbcSplit]):
     def __init__(self, reader: TableReader, batch_bytes: int = _BATCH_BYTES) -> None:
         self.reader = reader
         self.batch_bytes = batch_bytes
-        self._gone = 0
+        self._removed_files = 0
 
     def check(self, name: str) -> None:
         try:
@@ -274,13 +274,13 @@ class JdbcSource(OffsetSource[JdbcSplit]):
         if self.folder is None:
             return
         copy = self._copy
-        for number in range(self._gone, end["files"]):
+        for number in range(self._removed_files, end["files"]):
             path = self.folder / copy["attempt"] / _file(number)
             try:
                 path.unlink(missing_ok=True)
             except OSError:  # it goes with the checkpoint
                 return
-        self._gone = max(self._gone, end["files"])
+        self._removed_files = max(self._removed_files, end["files"])
 
     # ---- the copy ----------------------------------------------------------------------------------------------
 
@@ -311,13 +311,13 @@ class JdbcSource(OffsetSource[JdbcSplit]):
             leftovers: list[AnyPath] = [*self.folder.iterdir()]
             for left in leftovers:
                 remove_tree(left)
-            copy = persistent(self._copied, _RETRIES)
+            copy = persistent(self._copy_rows, _RETRIES)
             write_whole(manifest, json.dumps(copy))
             return copy
         except (OSError, ValueError) as error:
             raise full_disk(error, self.folder) or _damage_error(manifest, error) from None
 
-    def _copied(self) -> dict[str, Any]:
+    def _copy_rows(self) -> dict[str, Any]:
         """Copies all rows, each range by a connection of its own, in one snapshot."""
         assert self.folder is not None
         name = f"rows-{uuid.uuid4().hex[:12]}"

@@ -1,7 +1,7 @@
 """Writing a table of PostgreSQL, exactly once.
 
 Workers give their rows to the driver. It writes all rows of a micro-batch in one transaction, in which it also notes
-the micro-batch in the table ``stateplan_epochs``; one that is noted there is not written again. Whoever started last
+the micro-batch in the table ``stateplan_epochs``; one that is recorded there is not written again. Whoever started last
 owns the row of a sink in that table, so a job that was thought dead cannot write any more.
 
 Source of the options and of what a change does: Flink's ``JdbcDynamicTableSink`` and
@@ -30,7 +30,7 @@ from stateplan.connectors.jdbc.postgres import (
     execute,
     literal,
     persistent,
-    quoted,
+    quote_name,
     rows,
 )
 from stateplan.connectors.protocol import Sink, SinkTable
@@ -133,7 +133,7 @@ class Target:
     @property
     def names(self) -> list[str]:
         """The columns as SQL."""
-        return [quoted(column.name) for column, _ in self.columns]
+        return [quote_name(column.name) for column, _ in self.columns]
 
     def write(self) -> str:
         """Moves what is staged into the table, rows with an equal key over those that are there."""
@@ -249,7 +249,7 @@ class JdbcSink(Sink):
     def prepare(self, epoch: int) -> None:
         if self._owner is None:
             owner = uuid.uuid4().hex
-            self._again(lambda: self._claim(owner, epoch))
+            self._with_retries(lambda: self._claim(owner, epoch))
             self._owner = owner
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
@@ -262,7 +262,7 @@ class JdbcSink(Sink):
         frame = pl.concat([pl.read_ipc_stream(io.BytesIO(part)) for part in parts])
         if self.primary_key and len(parts) > 1:
             frame = self._last(frame)
-        self._again(lambda: self._written(frame, epoch))
+        self._with_retries(lambda: self._write_rows(frame, epoch))
 
     def release(self) -> None:
         self._released.set()
@@ -275,7 +275,7 @@ class JdbcSink(Sink):
             close(self._connection)
             self._connection = None
 
-    def _again(self, attempt: Callable[[], None]) -> None:
+    def _with_retries(self, attempt: Callable[[], None]) -> None:
         """Does something in a transaction, and again on a new connection when the old one broke."""
 
         def once() -> None:
@@ -293,7 +293,7 @@ class JdbcSink(Sink):
         if self._connection is None or self._target is None:
             connection = self.server.connect()
             try:
-                self._target = self._described(connection)
+                self._target = self._describe_target(connection)
                 execute(connection, _DURABLE, *self._target.stages())
                 connection.commit()
             except BaseException:
@@ -302,7 +302,7 @@ class JdbcSink(Sink):
             self._connection = connection
         return self._connection, self._target
 
-    def _described(self, connection: Any) -> Target:
+    def _describe_target(self, connection: Any) -> Target:
         """The table as it is now.
 
         Raises:
@@ -330,21 +330,22 @@ class JdbcSink(Sink):
                 raise OptionError("OPT153", name=table.path, keys=keys, server=self.server.summary)
             for at_once, primary, constraint in constraints:
                 if not at_once:
-                    constraint_sql = f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({', '.join(map(quoted, keys))})"
+                    constraint_sql = f"{'PRIMARY KEY' if primary else 'UNIQUE'} ({', '.join(map(quote_name, keys))})"
                     raise OptionError(
                         "OPT153.deferrable",
                         name=table.path,
                         keys=keys,
                         server=self.server.summary,
                         constraint=constraint,
-                        statement=f"ALTER TABLE {table.sql} DROP CONSTRAINT {quoted(constraint)}, ADD {constraint_sql}",
+                        statement=f"ALTER TABLE {table.sql} DROP CONSTRAINT {quote_name(constraint)}, "
+                        f"ADD {constraint_sql}",
                     )
         return Target(table, columns, tuple(self._key))
 
     # ---- the transaction ---------------------------------------------------------------------------------------
 
     def _epochs(self, target: Target) -> str:
-        return f"{quoted(target.table.schema)}.{EPOCHS}"
+        return f"{quote_name(target.table.schema)}.{EPOCHS}"
 
     @contextmanager
     def _noting(self, connection: Any, target: Target) -> Iterator[None]:
@@ -363,7 +364,7 @@ class JdbcSink(Sink):
                 "RUN147",
                 user=self.server.user or "the default user",
                 server=self.server.summary,
-                reason=self.server.hidden(diagnosis.message),
+                reason=self.server.without_secrets(diagnosis.message),
                 action=f"use table '{target.table.schema}.{EPOCHS}'",
                 hint=f"run once as its owner: GRANT SELECT, INSERT, UPDATE ON {self._epochs(target)} TO {user}",
             ) from None
@@ -395,8 +396,8 @@ class JdbcSink(Sink):
                 uids = [str(uid) for (uid,) in rows(connection, query, [statement_of(self.uid)])]
             if not any(is_of_other_checkpoint(uid, self.uid) for uid in uids):
                 return None
-            what = f"table '{target.table.path}' of {self.server.summary}"
-            return written_before(what, has_key=bool(self.primary_key))
+            subject = f"table '{target.table.path}' of {self.server.summary}"
+            return written_before(subject, has_key=bool(self.primary_key))
 
         try:
             self._is_done(target, epoch, epochs, others)
@@ -445,12 +446,12 @@ class JdbcSink(Sink):
         except StateplanError as error:
             connection.rollback()
             if error.code == "RUN147":
-                user, where = self.server.user or "the default user", self.server.summary
+                user, server = self.server.user or "the default user", self.server.summary
                 reason = error.message
                 raise RunError(
                     "RUN147",
                     user=user,
-                    server=where,
+                    server=server,
                     reason=reason,
                     statement=statement,
                     action="create the table of epochs",
@@ -459,7 +460,7 @@ class JdbcSink(Sink):
             if rows(connection, f"SELECT to_regclass({literal(table)}) IS NULL")[0][0]:
                 raise
 
-    def _written(self, frame: pl.DataFrame, epoch: int) -> None:
+    def _write_rows(self, frame: pl.DataFrame, epoch: int) -> None:
         """Writes a micro-batch, unless it is written already."""
         connection, target = self._connected()
         table = self._epochs(target)
@@ -488,10 +489,10 @@ class JdbcSink(Sink):
         if is_done:
             connection.rollback()
             return
-        if self._described(connection) != target:  # somebody has changed the table; its columns fit
+        if self._describe_target(connection) != target:  # somebody has changed the table; its columns fit
             connection.rollback()
             self._drop()
-            self._written(frame, epoch)
+            self._write_rows(frame, epoch)
             return
         with connection.cursor() as cursor:
             self._move(cursor, target, frame)
@@ -513,8 +514,8 @@ class JdbcSink(Sink):
         if not target.key:
             if target.is_direct:
                 named_rows = frame.rename({f"c{i}": column.name for i, (column, _) in enumerate(target.columns)})
-                where = {"db_schema_name": target.table.schema}
-                cursor.adbc_ingest(target.table.name, named_rows.to_arrow(), mode="append", **where)
+                schema_arguments = {"db_schema_name": target.table.schema}
+                cursor.adbc_ingest(target.table.name, named_rows.to_arrow(), mode="append", **schema_arguments)
                 return
             cursor.adbc_ingest(_STAGE, frame.to_arrow(), mode="append", temporary=True)
             cursor.execute(target.write())

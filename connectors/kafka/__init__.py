@@ -17,7 +17,7 @@ from stateplan.common.errors import OptionError, Place
 from stateplan.common.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike
 from stateplan.connectors.alignment import check_alignment
 from stateplan.connectors.formats.base import Fields, Format
-from stateplan.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED, check, places_of, programs_of
+from stateplan.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED_KEYS, check, places_of, programs_of
 from stateplan.connectors.kafka.tables import (
     check_bounds,
     check_formats,
@@ -195,7 +195,7 @@ _SINKS = alike(
 
 _PROPERTIES = (
     *(Option(PREFIX + name, _TEXT, _SETTING, no_effect=reason) for name, reason in NO_EFFECT.items()),
-    *(Option(PREFIX + name, _TEXT, _SETTING, refused=reason) for name, reason in REFUSED.items()),
+    *(Option(PREFIX + name, _TEXT, _SETTING, refused=reason) for name, reason in REFUSED_KEYS.items()),
     Option(
         f"{PREFIX}*",
         _TEXT,

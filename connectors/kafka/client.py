@@ -33,13 +33,13 @@ T = TypeVar("T")
 TIME_OUT = 30_000
 """After how many milliseconds without an answer a call fails, where the table says nothing else."""
 
-_KEPT = ((-3, 32 << 20), (-1, 64 << 20))
+_MALLOC_LIMITS = ((-3, 32 << 20), (-1, 64 << 20))
 """glibc's ``M_MMAP_THRESHOLD`` and ``M_TRIM_THRESHOLD``, at the highest values that it would choose itself."""
 
 _SLICE = 1.0
 _QUIET = {"log_level": 2, "log.connection.close": "false"}
 _DEFAULTS = {"isolation.level": "read_uncommitted", "group.id": "stateplan"}
-"""What Java's client does unless told otherwise; librdkafka reads only what is committed."""
+"""What Java's client does unless configured otherwise; librdkafka reads only what is committed."""
 
 _LOG = logging.getLogger("stateplan.kafka")
 _LOG.addHandler(logging.NullHandler())
@@ -58,7 +58,7 @@ _RIGHTS = frozenset(
 NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_ID"})
 """Names of the errors that say that a topic or partition does not exist."""
 
-_GONE = re.compile(r"ProduceRequest for (\S+) \[\d+\].* UNKNOWN_TOPIC_OR_PART")
+_TOPIC_GONE = re.compile(r"ProduceRequest for (\S+) \[\d+\].* UNKNOWN_TOPIC_OR_PART")
 """What an idempotent producer says of the messages behind the first one that found no topic."""
 
 _ALERT = "SSL alert number"
@@ -94,7 +94,7 @@ class _Log:
 
     def log(self, level: int, text: str, *values: object) -> None:
         if _LOG.isEnabledFor(level):
-            _LOG.log(level, "%s", self.brokers.cleaned(text % values))
+            _LOG.log(level, "%s", self.brokers.without_secrets(text % values))
 
 
 def _refuses(error: KafkaError) -> bool:
@@ -178,19 +178,19 @@ class Brokers:
 
     def settings(self, producer: bool) -> dict[str, Any]:
         """The settings of a client, with the secrets. Raises OptionError OPT120, OPT121, OPT131, OPT132."""
-        properties = {key.removeprefix(PREFIX): text for key, text in self._resolved().items()}
+        properties = {key.removeprefix(PREFIX): text for key, text in self._resolved_properties().items()}
         return {**_QUIET, "logger": _Log(self), **translated(properties, producer)}
 
-    def _resolved(self) -> dict[str, str]:
+    def _resolved_properties(self) -> dict[str, str]:
         return {
             PREFIX + name: text if name == LOGIN else resolved(text, PREFIX + name)
             for name, text in self.properties.items()
         }
 
-    def cleaned(self, text: str) -> str:
+    def without_secrets(self, text: str) -> str:
         """``text`` of a client without the secrets of the table, and with its references as written."""
         try:
-            settings_in_use = self.settings(producer=False) | self._resolved()
+            settings_in_use = self.settings(producer=False) | self._resolved_properties()
             secrets = {value for key, value in settings_in_use.items() if isinstance(value, str) and is_secret(key)}
             return without(unresolved(text, self.properties), secrets)
         except StateplanError:
@@ -200,7 +200,7 @@ class Brokers:
         """A new consumer that joins no group. ``more`` are settings of librdkafka, with ``_`` for ``.``."""
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
         fixed_settings = {"enable.auto.commit": False, "enable.auto.offset.store": False, "error_cb": complaints}
-        return self._made(
+        return self._make_client(
             kafka.Consumer, {**_DEFAULTS, **_dotted(more), **self.settings(producer=False), **fixed_settings}
         )
 
@@ -209,9 +209,9 @@ class Brokers:
         may, with ``_`` for ``.``."""
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
         own = {**own, "error_cb": complaints}
-        return self._made(kafka.Producer, {**_dotted(more), **self.settings(producer=True), **own})
+        return self._make_client(kafka.Producer, {**_dotted(more), **self.settings(producer=True), **own})
 
-    def _made(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
+    def _make_client(self, kind: Callable[[dict[str, Any]], T], settings: dict[str, Any]) -> T:
         kafka = require("kafka", "confluent_kafka", f"the connector '{self.connector}'")
         _keep_memory()
         try:
@@ -219,7 +219,7 @@ class Brokers:
         except (kafka.KafkaException, ValueError, TypeError) as error:
             cause = error.args[0] if error.args else error
             reason = cause.str() if isinstance(cause, kafka.KafkaError) else str(error)
-            raise OptionError("OPT132.client", reason=self.cleaned(reason)) from None
+            raise OptionError("OPT132.client", reason=self.without_secrets(reason)) from None
 
     def ask(
         self,
@@ -227,17 +227,17 @@ class Brokers:
         poll: Callable[[], object],
         complaints: Complaints,
         wait: float,
-        missing: Callable[[], None] | None = None,
+        explain_missing: Callable[[], None] | None = None,
     ) -> T:
         """The answer to a call that takes a time-out in seconds; asked again while brokers are away.
 
         Args:
             call: to make.
-            poll: lets the client tell its complaints.
+            poll: lets the client report errors.
             complaints: of the client.
             wait: seconds after which it fails.
-            missing: called when a topic or partition does not exist, to make sure and to raise the error that says so:
-                a client that lost its brokers says this too.
+            explain_missing: called when a topic or partition does not exist, to make sure and to raise the error that
+                says so: a client that lost its brokers says this too.
 
         Raises:
             RunError: RUN110 to RUN113, RUN118.
@@ -253,10 +253,14 @@ class Brokers:
                 poll()
                 cause: KafkaError = error.args[0]
                 is_missing = cause.name() in NO_TOPIC
-                if is_missing and missing is not None:
-                    missing()
+                if is_missing and explain_missing is not None:
+                    explain_missing()
                 late = time.monotonic() >= until
-                if complaints.final is not None or late or not (passes(cause) or (is_missing and missing is not None)):
+                if (
+                    complaints.final is not None
+                    or late
+                    or not (passes(cause) or (is_missing and explain_missing is not None))
+                ):
                     raise self.error(cause, complaints, wait) from None
                 time.sleep(min(0.1, max(0.0, left)))
                 continue
@@ -276,7 +280,7 @@ class Brokers:
         """
         if complaints is not None and cause.name() in _NO_ANSWER and complaints.last is not None:
             cause = complaints.last
-        name, reason = cause.name(), self.cleaned(cause.str())
+        name, reason = cause.name(), self.without_secrets(cause.str())
         run_error = partial(RunError, table=self.table, servers=self.servers)
         if _refuses(cause):
             return run_error("RUN111", reason=reason, problem="refuse the credentials")
@@ -288,7 +292,7 @@ class Brokers:
             return run_error("RUN111", reason=reason, problem="do not speak TLS")
         if name in _RIGHTS:
             return run_error("RUN113", reason=reason)
-        topic_match = _GONE.search(reason)
+        topic_match = _TOPIC_GONE.search(reason)
         if name in NO_TOPIC or topic_match is not None:
             return run_error("RUN112", topic=topic or (topic_match[1] if topic_match is not None else ""))
         if name in _NO_ANSWER or name in _CREDENTIALS:
@@ -304,7 +308,7 @@ def _keep_memory() -> None:
     """Has glibc keep freed memory. Otherwise it returns memory to the system after each answer of a broker, and asks
     for it again for the next one. Other C libraries are left alone."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
-        for option, size in _KEPT:
+        for option, size in _MALLOC_LIMITS:
             ctypes.CDLL(None).mallopt(option, size)
 
 
@@ -313,7 +317,7 @@ def _dotted(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass
-class Shared:
+class SharedConsumer:
     """A consumer of this process, which all who have the same settings use in turn.
 
     Attributes:
@@ -345,35 +349,35 @@ class Shared:
         self._topics.add(topic)
 
     def poll(self) -> None:
-        """Lets the client tell its complaints, while it reads nothing."""
+        """Lets the client report errors while it reads nothing."""
         self.consumer.poll(0)
 
 
-_shared: dict[tuple[tuple[object, ...], ...], Shared] = {}
+_shared_consumers: dict[tuple[tuple[object, ...], ...], SharedConsumer] = {}
 
 
-def shared_consumer(brokers: Brokers, **more: Any) -> Shared:
-    """The consumer of this process for some brokers, made when it is first asked for; closed when the process ends."""
+def shared_consumer(brokers: Brokers, **more: Any) -> SharedConsumer:
+    """The consumer of this process for some brokers, created when it is first requested; closed when the process
+    ends."""
     key = (brokers.key, *sorted(more.items()))
-    if key not in _shared:
-        if not _shared:
+    if key not in _shared_consumers:
+        if not _shared_consumers:
             atexit.register(close_consumers)
         complaints = Complaints()
-        _shared[key] = Shared(brokers.consumer(complaints, **more), complaints)
-    return _shared[key]
+        _shared_consumers[key] = SharedConsumer(brokers.consumer(complaints, **more), complaints)
+    return _shared_consumers[key]
 
 
 def close_consumers() -> None:
-    """Closes all consumers of this process; the next who asks for one gets a new one."""
-    for key in list(_shared):
-        entry = _shared.pop(key)
+    """Closes all consumers of this process; the next caller gets a new one."""
+    for key in list(_shared_consumers):
+        entry = _shared_consumers.pop(key)
         if key[0][0] == os.getpid():
             entry.consumer.close()
 
 
 def forget_consumers(brokers: Brokers) -> None:
-    """Leaves the consumers of this process for some brokers to those who use them; the next who asks for one gets a new
-    one."""
-    for key in list(_shared):
+    """Leaves the consumers of this process for some brokers to those who use them; the next caller gets a new one."""
+    for key in list(_shared_consumers):
         if key[0] == brokers.key:
-            _shared.pop(key, None)
+            _shared_consumers.pop(key, None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 KEY, VALUE, TIMESTAMP, HEADERS, TOPIC = "key", "value", "timestamp", "headers", "topic"
-"""Columns of a frame of messages. ``key`` and ``value`` are Binary, NULL where a message has none; a value of NULL is a
+"""Columns of a frame of messages. ``key`` and ``value`` are Binary, NULL if a message has none; a value of NULL is a
 tombstone. ``timestamp`` (Int64, ms) and ``headers`` (list of key and value) are there where the table writes them, and
 ``topic`` where the topic differs from row to row."""
 
@@ -36,7 +36,7 @@ class RowEncoder:
         upsert: whether deleted rows are tombstones, and only the last change of each key counts.
         metadata: keys of the metadata behind the physical columns of a row.
         width: number of physical columns.
-        topics: that rows may name; empty where all go to one.
+        topics: that rows may name; empty if all go to one.
         pattern: that the topics match which rows name; None for a list.
     """
 
@@ -52,7 +52,8 @@ class RowEncoder:
 
     @staticmethod
     def of(table: SinkTable, upsert: bool, topics: tuple[str, ...] = (), pattern: str | None = None) -> RowEncoder:
-        """The encoder of a table. Raises as :func:`layout_of`, and as :meth:`Format.message_encoder`."""
+        """The encoder of a table. Raises the same errors as :func:`layout_of`, and as
+        :meth:`Format.message_encoder`."""
         assert table.format is not None
         layout = layout_of(table.options, table.fields, table.primary_key if upsert else ())
         own = format_options(table.options, table.connector.format_key(table.options))
@@ -102,15 +103,15 @@ class RowEncoder:
 
         if self.key is None:
             return pl.Series([None], dtype=pl.Binary).new_from_index(0, frame.height)
-        return self.key.messages(_picked(frame, self.key_columns))
+        return self.key.messages(_pick_columns(frame, self.key_columns))
 
     def _values(self, frame: pl.DataFrame) -> pl.Series:
         import polars as pl
 
         if not self.upsert:
             kinds = [frame[KIND]] if KIND in frame.columns else []
-            return self.value.messages(_picked(frame, self.value_columns).with_columns(kinds))
-        rows = _picked(frame, self.value_columns)
+            return self.value.messages(_pick_columns(frame, self.value_columns).with_columns(kinds))
+        rows = _pick_columns(frame, self.value_columns)
         if KIND not in frame.columns:
             return self.value.messages(rows)
         is_delete = frame[KIND].is_in([RowKind.DELETE, RowKind.UPDATE_BEFORE])
@@ -141,7 +142,7 @@ def _times(instants: pl.Series) -> pl.Series:
     return millis
 
 
-def _picked(frame: pl.DataFrame, positions: tuple[int, ...]) -> pl.DataFrame:
+def _pick_columns(frame: pl.DataFrame, positions: tuple[int, ...]) -> pl.DataFrame:
     """Some columns, as the columns of a message."""
     import polars as pl
 

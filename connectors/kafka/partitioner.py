@@ -36,7 +36,7 @@ class Partitioner:
             messages: how many.
             partitions: how many the topic has.
             writer: number of the task that writes.
-            first: how many messages came before.
+            first: how many messages arrived before.
         """
         import numpy as np
 
@@ -46,7 +46,7 @@ class Partitioner:
 
 
 def side_by_side(keys: pl.Series, partitions: int) -> NDArray[np.intp]:
-    """An order of messages in which those of a partition stand together, as they came.
+    """An order of messages in which those of a partition are together, as they arrived.
 
     The client still chooses the partition of each. It takes half the time for messages that come in this order. Those
     of a key keep their order, whatever the number of partitions is by then.

@@ -4,7 +4,7 @@ of them a micro-batch reads.
 An offset of the source has
 
 - ``offsets``: topic -> partition -> the next offset to read,
-- ``ids``: topic -> its id, for brokers that tell: a topic that was created again has another,
+- ``ids``: topic -> its id, if the brokers report ids: a topic that was created again has another,
 - ``marks``: topic -> partition -> a message by which the topic is known again, for brokers that do not,
 - ``new``: as ``offsets``: where partitions begin that the micro-batch up to it reads for the first time,
 - ``waiting``: as ``offsets``: partitions that have messages, of which the micro-batch up to it reads none,
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import RunError, nearest
 from stateplan.connectors.alignment import Aligner
-from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Shared, passes, shared_consumer
-from stateplan.connectors.kafka.reading import lost
+from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, SharedConsumer, passes, shared_consumer
+from stateplan.connectors.kafka.reading import lost_messages
 from stateplan.connectors.kafka.samples import Marks, Offsets, Place, mean_size
 from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.kafka.tables import Bound, Limits
@@ -77,13 +77,15 @@ class Planner:
         self.start, self.end = start, end
         self.discovery = discovery
         self.limits, self.idle_timeout, self.aligner = limits, idle_timeout, aligner
-        self.client: Shared = shared_consumer(brokers, client_id="stateplan-planner", reconnect_backoff_max_ms=1000)
+        self.client: SharedConsumer = shared_consumer(
+            brokers, client_id="stateplan-planner", reconnect_backoff_max_ms=1000
+        )
         self.looked: float | None = None
         self.ends: Offsets = {}
         self.size: float | None = None
         self.sampled = 0.0
-        self.told: Offset | None = None
-        self.planned: float | None = None
+        self.committed_offset: Offset | None = None
+        self.planned_at: float | None = None
         self.marks: Marks | None = None
         self._admin: AdminClient | None = None
 
@@ -96,11 +98,11 @@ class Planner:
             RunError: RUN112, a topic does not exist; RUN110, RUN111, RUN113, RUN118.
         """
         wait = self.brokers.time_out if wait is None else wait
-        found = self._listed(self.topics[0] if len(self.topics) == 1 else None, wait)
+        topics = self._list_topics(self.topics[0] if len(self.topics) == 1 else None, wait)
         if self.pattern is None:
             names = list(self.topics)
         else:
-            own = {name for name in found if not name.startswith("__")}
+            own = {name for name in topics if not name.startswith("__")}
             names = sorted(name for name in own if self.pattern.fullmatch(name))
             if not names:
                 raise RunError(
@@ -110,14 +112,14 @@ class Planner:
                     servers=self.brokers.servers,
                     hint=nearest(self.pattern.pattern, own),
                 )
-        return {name: self._partitions_of(name, found.get(name), wait) for name in names}
+        return {name: self._partitions_of(name, topics.get(name), wait) for name in names}
 
-    def _listed(self, topic: str | None, wait: float) -> dict[str, Any]:
+    def _list_topics(self, topic: str | None, wait: float) -> dict[str, Any]:
         """What brokers know of a topic, or of all: name to metadata."""
 
         def ask(left: float) -> dict[str, Any]:
-            asked = {} if topic is None else {"topic": topic}
-            return dict(self.client.consumer.list_topics(**asked, timeout=left).topics)
+            arguments = {} if topic is None else {"topic": topic}
+            return dict(self.client.consumer.list_topics(**arguments, timeout=left).topics)
 
         return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait)
 
@@ -127,13 +129,13 @@ class Planner:
             return sorted(metadata.partitions)
         if error is not None and error.name() not in NO_TOPIC:
             raise self.brokers.error(error, topic=topic)
-        own = [name for name in self._listed(None, wait) if not name.startswith("__") and name != topic]
+        own = [name for name in self._list_topics(None, wait) if not name.startswith("__") and name != topic]
         raise RunError(
             "RUN112", topic=topic, table=self.brokers.table, servers=self.brokers.servers, hint=nearest(topic, own)
         )
 
     def ids(self, topics: Sequence[str], read: bool = False) -> dict[str, str]:
-        """The ids of topics that exist, of brokers that tell. ``read`` are topics that the job has begun to read.
+        """The ids of topics that exist, if the brokers report ids. ``read`` are topics that the job has begun to read.
 
         Raises:
             RunError: RUN112, a topic does not exist, or not any more.
@@ -147,9 +149,9 @@ class Planner:
         admin, wait = self._admin, self.brokers.time_out
 
         def ask(left: float) -> dict[str, str]:
-            asked = admin.describe_topics(TopicCollection(list(topics)), request_timeout=left)
-            found: dict[str, str] = {}
-            for name, future in asked.items():
+            answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=left)
+            ids: dict[str, str] = {}
+            for name, future in answers.items():
                 failure = future.exception()
                 if isinstance(failure, KafkaException):
                     cause = failure.args[0]
@@ -165,12 +167,12 @@ class Planner:
                 if topic_id is not None and (
                     topic_id.get_most_significant_bits() or topic_id.get_least_significant_bits()
                 ):
-                    found[name] = str(topic_id)
-            return found
+                    ids[name] = str(topic_id)
+            return ids
 
         return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait)
 
-    def asked(self, places: Sequence[Place], at: int) -> Offsets:
+    def offsets_at(self, places: Sequence[Place], at: int) -> Offsets:
         """The offsets of partitions by time.
 
         Args:
@@ -204,19 +206,19 @@ class Planner:
         """The answer to a call about partitions. Raises RunError RUN110 to RUN113, RUN115, RUN118."""
         wait = self.brokers.time_out
 
-        def missing() -> None:
-            there = {
-                topic: self._partitions_of(topic, self._listed(topic, wait).get(topic), wait)
+        def explain_missing() -> None:
+            partitions = {
+                topic: self._partitions_of(topic, self._list_topics(topic, wait).get(topic), wait)
                 for topic in sorted({topic for topic, _ in places})
             }
-            self._all_there(places, there)
+            self._all_there(places, partitions)
 
-        return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait, missing)
+        return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait, explain_missing)
 
-    def _all_there(self, places: Iterable[Place], there: Mapping[str, Sequence[int]]) -> None:
+    def _all_there(self, places: Iterable[Place], partitions: Mapping[str, Sequence[int]]) -> None:
         """Checks that topics which are there have all of some partitions. Raises RunError RUN115."""
         for topic, number in sorted(places):
-            if topic in there and number not in there[topic]:
+            if topic in partitions and number not in partitions[topic]:
                 raise RunError("RUN115.gone", topic=topic, partition=number, table=self.brokers.table)
 
     def committed_offsets(self, places: Sequence[Place]) -> Offsets:
@@ -240,32 +242,32 @@ class Planner:
         """
         mode = self.start.mode
         if mode == "earliest-offset":
-            return self.asked(places, _BEGIN)
+            return self.offsets_at(places, _BEGIN)
         if mode == "latest-offset":
-            return self.asked(places, _END)
+            return self.offsets_at(places, _END)
         if mode == "timestamp":
             return self._by_time(places, self.start.millis)
-        given: Offsets = {}
+        begin_offsets: Offsets = {}
         if mode == "specific-offsets":
-            given = self._specific(places, self.start)
-        left = [place for place in places if place not in given]
-        given |= self.committed_offsets(left)
+            begin_offsets = self._specific(places, self.start)
+        left = [place for place in places if place not in begin_offsets]
+        begin_offsets |= self.committed_offsets(left)
         default = "earliest" if mode == "specific-offsets" else "none"
-        return self._valid(places, given, self.brokers.properties.get("auto.offset.reset", default).lower())
+        return self._valid(places, begin_offsets, self.brokers.properties.get("auto.offset.reset", default).lower())
 
-    def _valid(self, places: Sequence[Place], given: Offsets, otherwise: str) -> Offsets:
-        """``given`` where there are such offsets; elsewhere what ``auto.offset.reset`` says."""
-        first, last = self.asked(places, _BEGIN), self.asked(places, _END)
-        instead = {"earliest": first, "latest": last}.get(otherwise)
-        written = "auto.offset.reset" in self.brokers.properties
+    def _valid(self, places: Sequence[Place], offsets: Offsets, otherwise: str) -> Offsets:
+        """``offsets`` where there are such offsets; elsewhere what ``auto.offset.reset`` says."""
+        first, last = self.offsets_at(places, _BEGIN), self.offsets_at(places, _END)
+        replacements = {"earliest": first, "latest": last}.get(otherwise)
+        has_reset_option = "auto.offset.reset" in self.brokers.properties
         out: Offsets = {}
         for place in places:
             topic, number = place
-            at = given.get(place)
+            at = offsets.get(place)
             if at is not None and first[place] <= at <= last[place]:
                 out[place] = at
-            elif instead is not None and (at is None or written):
-                out[place] = instead[place]
+            elif replacements is not None and (at is None or has_reset_option):
+                out[place] = replacements[place]
             elif at is None:
                 raise self._no_offset(topic, number)
             else:
@@ -291,38 +293,38 @@ class Planner:
         return {(topic, number): at for number, at in bound.offsets.items()}
 
     def _by_time(self, places: Sequence[Place], at: int) -> Offsets:
-        found = self.asked(places, at)
-        last = self.asked([place for place in places if found[place] < 0], _END)
-        return found | last
+        offsets = self.offsets_at(places, at)
+        last = self.offsets_at([place for place in places if offsets[place] < 0], _END)
+        return offsets | last
 
     def _bounds(self, places: Sequence[Place]) -> Offsets:
-        """Where partitions end: for each what is known when it is first asked for."""
+        """Where partitions end: for each what is known when it is first requested."""
         fresh = [place for place in places if place not in self.ends]
         mode = self.end.mode
         if fresh:
             if mode == "latest-offset":
-                self.ends |= self.asked(fresh, _END)
+                self.ends |= self.offsets_at(fresh, _END)
             elif mode == "timestamp":
                 self.ends |= self._by_time(fresh, self.end.millis)
             elif mode == "group-offsets":
-                found = self.committed_offsets(fresh)
+                offsets = self.committed_offsets(fresh)
                 for topic, number in fresh:
-                    if (topic, number) not in found:
+                    if (topic, number) not in offsets:
                         raise self._no_offset(topic, number, "RUN116.end")
-                self.ends |= found
+                self.ends |= offsets
             else:
-                found = self._specific(fresh, self.end)
-                self.ends |= {place: found.get(place, 0) for place in fresh}
+                offsets = self._specific(fresh, self.end)
+                self.ends |= {place: offsets.get(place, 0) for place in fresh}
         return self.ends
 
     # ---- micro-batches -----------------------------------------------------------------------------------------
 
     def initial(self) -> Offset:
         """Where a job without a checkpoint begins."""
-        found = self.partitions()
+        partitions = self.partitions()
         self.looked = time.monotonic()
-        places = [(topic, number) for topic, numbers in found.items() for number in numbers]
-        return self._offset(self.begins(places), self.ids(list(found)))
+        places = [(topic, number) for topic, numbers in partitions.items() for number in numbers]
+        return self._offset(self.begins(places), self.ids(list(partitions)))
 
     def latest(self, start: Offset) -> Offset:
         """Where the micro-batch that begins at ``start`` ends; ``start`` where there is nothing to read."""
@@ -334,7 +336,7 @@ class Planner:
             ids |= self.ids(sorted({topic for topic, _ in new} - ids.keys()))
             at = at | new
         places = sorted(at)
-        last = self.asked(places, _END)
+        last = self.offsets_at(places, _END)
         for place in places:
             if last[place] < at[place]:
                 raise self._beyond(place, at[place], last[place])
@@ -345,31 +347,31 @@ class Planner:
         free = behind if self.aligner is None else self._aligned(self.aligner, at, behind)
         if not behind and not new:
             self._note({}, places)
-            self.commit(start)  # Spark does not tell that the last micro-batch of bounded input has been processed
+            self.commit(start)  # Spark does not report that the last micro-batch of bounded input has been processed
             return start
-        for place, first in self.asked(sorted(behind), _BEGIN).items():
+        for place, first in self.offsets_at(sorted(behind), _BEGIN).items():
             if first > at[place]:
-                raise lost(self.brokers, *place, at[place], first)
+                raise lost_messages(self.brokers, *place, at[place], first)
         now = time.monotonic()
-        since = None if self.planned is None else now - self.planned
+        since = None if self.planned_at is None else now - self.planned_at
         delayed = not new and self._delayed(sum(behind[place] for place in free), since)
-        taken = shares(free, self._limit(at, free)) if free and not delayed else {}
-        left = {place: rows - taken.get(place, 0) for place, rows in behind.items() if rows > taken.get(place, 0)}
+        counts = shares(free, self._limit(at, free)) if free and not delayed else {}
+        left = {place: rows - counts.get(place, 0) for place, rows in behind.items() if rows > counts.get(place, 0)}
         self._note(left, places)
-        waiting = {place: at[place] for place in left if not taken.get(place)}
+        waiting_offsets = {place: at[place] for place in left if not counts.get(place)}
         turn: Offset = {}
-        if not any(taken.values()) and not new:
+        if not any(counts.values()) and not new:
             # An operator takes a partition for idle that no micro-batch names.
             if delayed or not self.idle_timeout or (since is not None and since < self.idle_timeout / 2):
                 return start
             turn = {"turn": time.time_ns() // 1_000_000}
-        self.planned = now
-        ends = {place: at[place] + taken.get(place, 0) for place in places}
+        self.planned_at = now
+        ends = {place: at[place] + counts.get(place, 0) for place in places}
         marks.renew({place: (at[place], ends[place]) for place in places if place[0] not in ids})
-        return self._offset(ends, ids, new, waiting) | turn
+        return self._offset(ends, ids, new, waiting_offsets) | turn
 
     def _aligned(self, aligner: Aligner, at: Offsets, behind: Mapping[Place, int]) -> dict[Place, int]:
-        """How many messages of each partition may be read; those that have to wait are left out."""
+        """How many messages of each partition may be read; those that have to wait are omitted."""
         read, rows = ({part_of(place): n for place, n in some.items()} for some in (at, behind))
         free = aligner.open(read, rows)
         return {place: free[part_of(place)] for place in behind if part_of(place) in free}
@@ -392,13 +394,13 @@ class Planner:
         places = [*offsets_of(start)]
         now = self.ids(sorted({topic for topic, _ in places}), read=True)
         ids: Mapping[str, str] = start.get("ids", {})
-        for topic, known in ids.items():
-            if now.get(topic, known) != known:
+        for topic, known_id in ids.items():
+            if now.get(topic, known_id) != known_id:
                 raise RunError("RUN115.other", topic=topic, table=self.brokers.table)
         if self.marks is None:
             marks = Marks(self.brokers, start.get("marks", {}))
-            again = {topic for topic, _ in marks.check(places)}
-            if any(topic not in again for topic, _ in places):
+            checked_topics = {topic for topic, _ in marks.check(places)}
+            if any(topic not in checked_topics for topic, _ in places):
                 self._same_servers(start)
             self.marks = marks
         return self.marks
@@ -416,16 +418,19 @@ class Planner:
         return [address.strip() for address in self.brokers.servers.split(",")]
 
     def _offset(
-        self, offsets: Offsets, ids: Mapping[str, str], new: Offsets | None = None, waiting: Offsets | None = None
+        self,
+        offsets: Offsets,
+        ids: Mapping[str, str],
+        new: Offsets | None = None,
+        waiting_offsets: Offsets | None = None,
     ) -> Offset:
-        """What a checkpoint keeps. Of brokers that tell no ids of topics, addresses and marks say which topics they
-        are."""
-        made: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
+        """What a checkpoint keeps. If brokers report no ids of topics, addresses and marks identify the topics."""
+        offset: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
         if any(topic not in ids for topic, _ in offsets):
-            made["servers"] = self._servers
+            offset["servers"] = self._servers
             if self.marks is not None:
-                made["marks"] = self.marks.written()
-        return made | {key: _nested(some) for key, some in (("new", new), ("waiting", waiting)) if some}
+                offset["marks"] = self.marks.to_offset()
+        return offset | {key: _nested(some) for key, some in (("new", new), ("waiting", waiting_offsets)) if some}
 
     def _discovered(self, at: Offsets) -> Offsets:
         """Partitions that have not been read so far, with their first offsets. Raises RunError RUN115."""
@@ -434,10 +439,10 @@ class Planner:
         if self.looked is not None and (bounded or not self.discovery or now - self.looked < self.discovery):
             return {}
         self.looked = now
-        found = self.partitions()
-        self._all_there(at, found)
-        there = {(topic, number) for topic, numbers in found.items() for number in numbers}
-        return self.asked(sorted(there - at.keys()), _BEGIN)
+        topics = self.partitions()
+        self._all_there(at, topics)
+        places = {(topic, number) for topic, numbers in topics.items() for number in numbers}
+        return self.offsets_at(sorted(places - at.keys()), _BEGIN)
 
     def _no_offset(self, topic: str, number: int, key: str = "RUN116") -> RunError:
         group = self.brokers.group
@@ -452,22 +457,23 @@ class Planner:
         now, count = time.monotonic(), sum(behind.values())
         if count > _SAMPLED and (self.size is None or now - self.sampled > _SAMPLED_EVERY):
             place = max(behind, key=lambda p: behind[p])
-            found = mean_size(self.brokers, place, at[place] + behind[place], behind[place])
-            self.size, self.sampled = found or self.size, now
+            average = mean_size(self.brokers, place, at[place] + behind[place], behind[place])
+            self.size, self.sampled = average or self.size, now
         limits = [] if self.limits.max_rows is None else [self.limits.max_rows]
         if self.size:
             limits.append(max(1, int(self.limits.max_bytes / self.size)))
         return min(limits, default=None)
 
     def commit(self, end: Offset) -> None:
-        """Tells the group how far the job has come, without waiting for an answer: the checkpoint is what counts."""
+        """Tells the group how far the job has advanced, without waiting for an answer: the checkpoint is what
+        counts."""
         from confluent_kafka import KafkaException, TopicPartition
 
         if self.brokers.group is None or self.brokers.own("commit.offsets.on.checkpoint") == "false":
             return
-        if end == self.told:
+        if end == self.committed_offset:
             return
-        self.told = end
+        self.committed_offset = end
         offsets = [TopicPartition(*place, at) for place, at in sorted(offsets_of(end).items())]
         try:
             self.client.consumer.commit(offsets=offsets, asynchronous=True)
@@ -478,8 +484,8 @@ class Planner:
 
 def offsets_of(offset: Offset, key: str = "offsets") -> Offsets:
     """The offsets in an offset of the source."""
-    found: Mapping[str, Mapping[str, int]] = offset.get(key, {})
-    return {(topic, int(number)): at for topic, numbers in found.items() for number, at in numbers.items()}
+    nested_offsets: Mapping[str, Mapping[str, int]] = offset.get(key, {})
+    return {(topic, int(number)): at for topic, numbers in nested_offsets.items() for number, at in numbers.items()}
 
 
 def part_of(place: Place) -> str:
@@ -519,7 +525,7 @@ def shares(behind: Mapping[Place, int], limit: int | None) -> dict[Place, int]:
 def splits_between(start: Offset, end: Offset) -> list[KafkaSplit]:
     """The splits of a micro-batch: one for each partition, also without rows, and several for many rows."""
     begins, ends = offsets_of(start) | offsets_of(end, "new"), offsets_of(end)
-    waiting = offsets_of(end, "waiting")
+    waiting_offsets = offsets_of(end, "waiting")
     total = sum(at - begins[place] for place, at in ends.items())
     most = max(_LEAST, -(-total // _TASKS))
     out: list[KafkaSplit] = []
@@ -529,5 +535,5 @@ def splits_between(start: Offset, end: Offset) -> list[KafkaSplit]:
         edges = [at + (stop - at) * i // parts for i in range(parts + 1)]
         for one, other in pairwise(edges):
             place = topic, number
-            out.append(KafkaSplit(topic, number, one, other, part=part_of(place), waits=place in waiting))
+            out.append(KafkaSplit(topic, number, one, other, part=part_of(place), waits=place in waiting_offsets))
     return out

@@ -68,7 +68,7 @@ class Outbox:
         batch: bytes of the messages that it sends together, at most; a larger message goes alone.
         client: the producer itself.
         complaints: what it last said about its connections.
-        stopped: whether nothing may wait any longer.
+        should_stop: whether nothing may wait any longer.
         transaction_seconds: for how long brokers keep a transaction open; 0 for a producer without.
         failed: messages that were not delivered, and why.
     """
@@ -79,10 +79,10 @@ class Outbox:
     batch: int = _BATCH
     client: Any = None
     complaints: Complaints = field(default_factory=Complaints)
-    stopped: Callable[[], bool] = bool
+    should_stop: Callable[[], bool] = bool
     transaction_seconds: float = 0.0
     failed: list[tuple[KafkaError, Message]] = field(default_factory=list)
-    _waiting: int = 0
+    _pending: int = 0
     _partitions: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     @staticmethod
@@ -105,7 +105,9 @@ class Outbox:
         longest = min(longest, limit or longest)
         largest = int(settings.get("message.max.bytes", _LARGEST))
         batch = int(settings.get("batch.size", _BATCH))
-        outbox = Outbox(brokers, longest / 1000, largest, batch, stopped=is_stopped, transaction_seconds=limit / 1000)
+        outbox = Outbox(
+            brokers, longest / 1000, largest, batch, should_stop=is_stopped, transaction_seconds=limit / 1000
+        )
         own = {
             "delivery.timeout.ms": longest,
             "delivery.report.only.error": True,
@@ -119,7 +121,7 @@ class Outbox:
             own,
             message_max_bytes=_LARGEST,
             queue_buffering_max_messages=_MOST_WAITING,
-            # With 'rebootstrap', librdkafka 2.16 does not go on with a transaction after all brokers were away.
+            # With 'rebootstrap', librdkafka 2.16 does not continue with a transaction after all brokers were away.
             metadata_recovery_strategy="none",
             **idempotent,
         )
@@ -140,7 +142,7 @@ class Outbox:
             topic: to which they go; None where each says it.
             partitioner: which partition they go to.
             writer: number of the task that writes.
-            first: how many messages came before.
+            first: how many messages arrived before.
 
         Raises:
             StateplanError: as :meth:`flush`.
@@ -195,7 +197,7 @@ class Outbox:
         except KafkaException as error:
             if self._of_transaction(error.args[0]):
                 raise
-            raise self._refused(error.args[0], row) from None
+            raise self._refusal(error.args[0], row) from None
 
     def _of_transaction(self, error: KafkaError) -> bool:
         """Whether an error is about the transaction, or about its producer, and not about a message."""
@@ -213,14 +215,14 @@ class Outbox:
             return
 
     def poll(self) -> None:
-        """Lets the client tell what has become of messages and connections. Raises as :meth:`flush`."""
+        """Lets the client report the state of messages and connections. Raises the same errors as :meth:`flush`."""
         self.served(lambda: self.client.poll(0))
 
     def served(self, call: Callable[[], T]) -> T:
         """What a call of the client returns that calls back.
 
-        A client that cannot go on raises that from a call, and the next callback stumbles over it, or loses it. A call
-        to abort the transaction then tells what was lost.
+        A client that cannot continue raises that from a call, and the next callback stumbles over it, or loses it. A
+        call to abort the transaction then reports what was lost.
         """
         try:
             return call()
@@ -239,10 +241,10 @@ class Outbox:
         while True:
             left = self.served(lambda: self.client.flush(_WAIT))
             if not left and not self.failed:
-                self._waiting = 0
+                self._pending = 0
                 self.complaints.forget()
                 return
-            self._waiting = left or self._waiting
+            self._pending = left or self._pending
             self._check()
 
     def _check(self) -> None:
@@ -251,7 +253,7 @@ class Outbox:
             raise self.undelivered()
         if self.complaints.final is not None:
             raise self.brokers.error(self.complaints.final)
-        if self.stopped():
+        if self.should_stop():
             table, servers = self.brokers.table, self.brokers.servers
             raise RunError("RUN134", reason="the job is being stopped", table=table, servers=servers)
 
@@ -279,19 +281,19 @@ class Outbox:
         """Says that messages were not delivered in time, at least ``count``."""
         return RunError(
             "RUN130",
-            count=max(count, self._waiting),
+            count=max(count, self._pending),
             table=self.brokers.table,
             topic=topic,
             servers=self.brokers.servers,
-            reason=self.brokers.cleaned(self.complaints.text),
+            reason=self.brokers.without_secrets(self.complaints.text),
             seconds=self.seconds,
         )
 
-    def _refused(self, error: KafkaError, row: tuple[Any, ...]) -> StateplanError:
+    def _refusal(self, error: KafkaError, row: tuple[Any, ...]) -> StateplanError:
         topic, value, key, *_ = row
         if error.name() == _TOO_LARGE:
             size = _size(key, value)
-            return DataError("DATA421", row=_shown(key, value), topic=topic, size=size, limit=self.limit)
+            return DataError("DATA421", row=_message_text(key, value), topic=topic, size=size, limit=self.limit)
         return self._cannot_take(error, topic, key, value)
 
     def _too_large(self, large_messages: Sequence[Message]) -> DataError:
@@ -301,17 +303,17 @@ class Outbox:
         size = _size(largest.key(), largest.value())
         alone = len(large_messages) == 1 or size > self.batch
         key = "DATA421.broker" if alone else "DATA421.batch"
-        row = _shown(largest.key(), largest.value())
+        row = _message_text(largest.key(), largest.value())
         return DataError(key, row=row, topic=largest.topic(), size=size, limit=self.batch)
 
     def _cannot_take(self, error: KafkaError, topic: str, key: Any, value: Any) -> StateplanError:
         if error.name() in _INVALID:
-            reason = self.brokers.cleaned(error.str())
-            return DataError("DATA422", row=_shown(key, value), topic=topic, reason=reason)
+            reason = self.brokers.without_secrets(error.str())
+            return DataError("DATA422", row=_message_text(key, value), topic=topic, reason=reason)
         return self.brokers.error(error, self.complaints, self.seconds, topic)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has. A broker that creates topics when they are first asked for creates it.
+        """How many partitions a topic has. A broker that creates topics when they are first requested creates it.
 
         Raises:
             RunError: RUN110 to RUN113, RUN118.
@@ -332,12 +334,13 @@ class Outbox:
 
     def connect(self) -> None:
         """Waits for a connection to a broker, by asking for topics once more: the first answer only says which brokers
-        there are. A client without one begins its transactions half a second later. Raises as :meth:`partitions`."""
+        there are. A client without one begins its transactions half a second later. Raises the same errors as
+        :meth:`partitions`."""
         first_topics = [*self._partitions][:1]
         self._ask(lambda wait: self.client.list_topics(*first_topics, timeout=wait))
 
     def topics(self) -> list[str]:
-        """The names of all topics. Raises as :meth:`partitions`."""
+        """The names of all topics. Raises the same errors as :meth:`partitions`."""
         return sorted(self._ask(lambda wait: self.client.list_topics(timeout=wait)).topics)
 
     def _no_topic(self, topic: str, error: KafkaError | None) -> RunError:
@@ -385,7 +388,7 @@ def _cause(error: BaseException) -> Exception:
 
 
 def _header_list(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:
-    """The headers of a message; those without a name or a value are left out, as in Flink."""
+    """The headers of a message; those without a name or a value are omitted, as in Flink."""
     if headers is None:
         return None
     return [(h["key"], h["value"]) for h in headers if h["key"] is not None and h["value"] is not None]
@@ -395,7 +398,7 @@ def _size(key: bytes | None, value: bytes | None) -> int:
     return len(key or b"") + len(value or b"")
 
 
-def _shown(key: bytes | None, value: bytes | None) -> str:
+def _message_text(key: bytes | None, value: bytes | None) -> str:
     """A message, for people: its key, or how its value begins."""
     data = value if key is None else key
     text = (data or b"").decode("utf-8", "replace")
@@ -403,28 +406,28 @@ def _shown(key: bytes | None, value: bytes | None) -> str:
     return f"with the key '{short}'" if key is not None else f"'{short}'"
 
 
-_shared: dict[tuple[object, ...], Outbox] = {}
+_shared_outboxes: dict[tuple[object, ...], Outbox] = {}
 
 
 def shared_outbox(brokers: Brokers) -> Outbox:
-    """The producer of this process for some brokers, made when it is first asked for; ended when the process ends, or
-    by :func:`give_up` or :func:`forget`."""
+    """The producer of this process for some brokers, created when it is first requested; ended when the process ends,
+    or by :func:`give_up` or :func:`forget`."""
     key = _key(brokers)
-    if key not in _shared:
-        _shared[key] = Outbox.of(brokers)
-    return _shared[key]
+    if key not in _shared_outboxes:
+        _shared_outboxes[key] = Outbox.of(brokers)
+    return _shared_outboxes[key]
 
 
 def give_up(brokers: Brokers) -> None:
     """Ends the producer of this process for some brokers, which has failed."""
-    outbox = _shared.pop(_key(brokers), None)
+    outbox = _shared_outboxes.pop(_key(brokers), None)
     if outbox is not None:
         outbox.close()
 
 
 def forget(brokers: Brokers) -> None:
     """Leaves the producer of this process for some brokers to those who use it."""
-    _shared.pop(_key(brokers), None)
+    _shared_outboxes.pop(_key(brokers), None)
 
 
 def _key(brokers: Brokers) -> tuple[object, ...]:

@@ -63,7 +63,7 @@ NO_EFFECT = {
 """Settings that change nothing here, each with why."""
 
 _JAVA_CLASS = "it names a Java class"
-REFUSED = {
+REFUSED_KEYS = {
     "interceptor.classes": _JAVA_CLASS,
     "partitioner.class": f"{_JAVA_CLASS}; use sink.partitioner",
     "sasl.client.callback.handler.class": _JAVA_CLASS,
@@ -87,7 +87,7 @@ REFUSED = {
 }
 """Settings that cannot be honoured, each with why and what to write instead."""
 
-RENAMED = {
+NEW_KEYS = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
@@ -145,14 +145,14 @@ SAME = frozenset(
 )
 """Names of librdkafka, of which most are Java's too."""
 
-KNOWN = frozenset({*SAME, *OWN, *NO_EFFECT, *REFUSED, *RENAMED, *_SPECIAL})
+KNOWN_KEYS = frozenset({*SAME, *OWN, *NO_EFFECT, *REFUSED_KEYS, *NEW_KEYS, *_SPECIAL})
 """Every name that an option may have, without ``properties.``"""
 
 _WORD = re.compile(r"[\w./@:+=-]*", re.ASCII)
 """A name or a path in which the shell finds nothing to do."""
 
 _PATTERNS = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
-_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_QUOTED_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _LOGIN = re.compile(r"\s*([\w.]+)\s+(required|requisite|sufficient|optional)\b(.*?);?\s*", re.S)
 
 _SECURITY = frozenset({"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"})
@@ -175,7 +175,7 @@ def check(properties: Mapping[str, str], place: Place | None = None) -> None:
             is none.
     """
     for name in properties:
-        if name not in KNOWN:
+        if name not in KNOWN_KEYS:
             raise OptionError("OPT130", key=PREFIX + name, place=place, hint=_near(name))
     for name, words in _WORDS.items():
         text = properties.get(name)
@@ -198,7 +198,7 @@ def places_of(properties: Mapping[str, str]) -> Iterator[str]:
     if properties.get(METADATA, "none").strip().lower() != "none":
         yield CLOUD
     login = properties.get(LOGIN, "")
-    yield from (text for key, text in _given(login) if key.lower() == "keytab")
+    yield from (text for key, text in _login_settings(login) if key.lower() == "keytab")
 
 
 def programs_of(properties: Mapping[str, str]) -> Iterator[str]:
@@ -208,12 +208,14 @@ def programs_of(properties: Mapping[str, str]) -> Iterator[str]:
         if name.startswith("sasl.kerberos.") and not _WORD.fullmatch(text):
             yield PREFIX + name
     words = {name.lower() for name in _TICKET}
-    if any(key.lower() in words and not _WORD.fullmatch(text) for key, text in _given(properties.get(LOGIN, ""))):
+    if any(
+        key.lower() in words and not _WORD.fullmatch(text) for key, text in _login_settings(properties.get(LOGIN, ""))
+    ):
         yield PREFIX + LOGIN
 
 
 def _near(name: str) -> str | None:
-    hint = nearest(name, KNOWN - REFUSED.keys())
+    hint = nearest(name, KNOWN_KEYS - REFUSED_KEYS.keys())
     return None if hint is None else hint.replace("'", f"'{PREFIX}", 1).replace(" or '", f" or '{PREFIX}")
 
 
@@ -233,9 +235,9 @@ def translated(properties: Mapping[str, str], producer: bool, place: Place | Non
     """
     settings: dict[str, str] = {}
     for name, text in properties.items():
-        if name in _SPECIAL or name in OWN or name in NO_EFFECT or name in REFUSED:
+        if name in _SPECIAL or name in OWN or name in NO_EFFECT or name in REFUSED_KEYS:
             continue
-        settings[RENAMED.get(name, name)] = text
+        settings[NEW_KEYS.get(name, name)] = text
     for step in (_time_outs, _trust, _keys, _login):
         settings |= step(properties, producer, place)
     if "security.protocol" in settings:
@@ -299,8 +301,8 @@ def _plain(jaas: Mapping[str, str]) -> dict[str, str]:
 
 def _token(jaas: Mapping[str, str]) -> dict[str, str]:
     names = {"clientId": "client.id", "clientSecret": "client.secret", "scope": "scope"}
-    renamed = {f"sasl.oauthbearer.{names[k]}": text for k, text in jaas.items() if k in names}
-    return {"sasl.oauthbearer.method": "oidc", **renamed}
+    client_settings = {f"sasl.oauthbearer.{names[k]}": text for k, text in jaas.items() if k in names}
+    return {"sasl.oauthbearer.method": "oidc", **client_settings}
 
 
 _TICKET = {"keyTab": "keytab", "principal": "principal", "serviceName": "service.name"}
@@ -327,19 +329,19 @@ def _login(properties: Mapping[str, str], producer: bool, place: Place | None) -
     module = match[1].rpartition(".")[2] if match else ""
     if match is None or module not in _MODULES:
         raise OptionError("OPT131.jaas_config", modules=list(_MODULES), place=place)
-    return _MODULES[module](dict(_given(match[3])))
+    return _MODULES[module](dict(_login_settings(match[3])))
 
 
 def _with_values(text: str, place: Place | None) -> str:
-    """A login with what references stand for. A value that stands in quotes may have quotes itself."""
-    parts = _QUOTED.split(text)  # in turn outside and inside of quotes
+    """A login with what references stand for. A value that is in quotes may have quotes itself."""
+    parts = _QUOTED_TEXT.split(text)  # in turn outside and inside of quotes
     parts[1::2] = map(_unescaped, parts[1::2])
     parts = [resolved(part, PREFIX + LOGIN, place) for part in parts]
     parts[1::2] = [re.sub(r'(["\\])', r"\\\1", part) for part in parts[1::2]]
     return '"'.join(parts)
 
 
-def _given(text: str) -> Iterator[tuple[str, str]]:
+def _login_settings(text: str) -> Iterator[tuple[str, str]]:
     for key, in_quotes, bare in _PATTERNS.findall(text):
         yield key, _unescaped(in_quotes) if in_quotes else bare
 

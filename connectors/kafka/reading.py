@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST = 50_000
 """Messages in one batch at most: as many as are decoded in one go."""
 
-_HELD = 200_000
+_MOST_MESSAGES = 200_000
 """Messages that are taken before the first of them is decoded, at most: a range of fewer is fetched to its end, and
 fetching has stopped by then. A client at the end of a partition asks again and again, of some brokers without pause."""
 
@@ -38,13 +38,13 @@ at the end of a partition, while the last messages are taken."""
 _MOST_BYTES = 64 << 20
 """Bytes of values that are taken before the first is decoded, about."""
 
-_ASKED = 5_000
+_TAKE = 5_000
 _WAIT = 0.02
 _BEGIN, _END = -2, -1
-"""What stands for the first offset and for the end of a partition where offsets are asked for by time."""
+"""What stands for the first offset and for the end of a partition where offsets are requested by time."""
 
 
-_TOLD: Mapping[str, Callable[[Message], Any]] = {
+_METADATA: Mapping[str, Callable[[Message], Any]] = {
     "key": lambda message: message.key(),
     "timestamp": lambda message: message.timestamp()[1],
     "timestamp-type": lambda message: message.timestamp()[0],
@@ -61,15 +61,15 @@ class Batch:
         topic, partition: where they are from.
         offsets: shape (messages,).
         values: of each; None for a tombstone.
-        told: what else was asked for: ``key``; ``timestamp``, ms since 1970; ``timestamp-type``, by
-            librdkafka's numbers; ``headers``; ``leader-epoch``.
+        metadata: what else was requested: ``key``; ``timestamp``, ms since 1970; ``timestamp-type``, by librdkafka's
+            numbers; ``headers``; ``leader-epoch``.
     """
 
     topic: str
     partition: int
     offsets: npt.NDArray[np.int64]
     values: Sequence[bytes | None]
-    told: Mapping[str, Sequence[Any]]
+    metadata: Mapping[str, Sequence[Any]]
 
 
 def read_split(brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[str] = ()) -> Iterator[Batch]:
@@ -78,7 +78,7 @@ def read_split(brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[st
     Args:
         brokers: of the table.
         split: to read.
-        metadata_keys: what of messages besides values: keys of :attr:`Batch.told`.
+        metadata_keys: what of messages besides values: keys of :attr:`Batch.metadata`.
 
     Raises:
         RunError: RUN110, no broker answers; RUN111 to RUN113 and RUN118, brokers refuse; RUN114, messages are gone;
@@ -116,7 +116,7 @@ class _Reader:
             queued_min_messages=_QUEUED,
         )
         self.topic, self.partition, self.at, self.stop = split.topic, split.partition, split.start, split.stop
-        self.wanted = metadata_keys
+        self.metadata_keys = metadata_keys
         self.kind = require("kafka", "confluent_kafka", f"the connector '{brokers.connector}'").Message
         self._empty()
 
@@ -124,13 +124,13 @@ class _Reader:
         self.offsets: list[int] = []
         self.values: list[bytes | None] = []
         self.size = 0
-        self.told: dict[str, list[Any]] = {key: [] for key in self.wanted}
+        self.metadata: dict[str, list[Any]] = {key: [] for key in self.metadata_keys}
 
     def _batches(self) -> Iterator[Batch]:
-        """The messages that have come since the batches before."""
+        """The messages that have arrived since the batches before."""
         import numpy as np
 
-        offsets, values, metadata = self.offsets, self.values, self.told
+        offsets, values, metadata = self.offsets, self.values, self.metadata
         self._empty()
         for start in range(0, len(values), _MOST):
             part = slice(start, start + _MOST)
@@ -146,7 +146,7 @@ class _Reader:
             while self.at < self.stop:
                 before = self.at
                 with _uncollected():
-                    self._take(consumer.consume(min(_ASKED, self.stop - self.at), _WAIT))
+                    self._take(consumer.consume(min(_TAKE, self.stop - self.at), _WAIT))
                 if self.at > before:
                     last_message = time.monotonic()
                     self.client.complaints.forget()
@@ -154,7 +154,7 @@ class _Reader:
                     self.client.complaints.final is not None or time.monotonic() - last_message > self.brokers.time_out
                 ):
                     raise self._silent()
-                if self.at < self.stop and (len(self.values) >= _HELD or self.size >= _MOST_BYTES):
+                if self.at < self.stop and (len(self.values) >= _MOST_MESSAGES or self.size >= _MOST_BYTES):
                     yield from self._batches()
             consumer.unassign()
             fetching = False
@@ -163,25 +163,25 @@ class _Reader:
             if fetching:
                 consumer.unassign()
 
-    def _take(self, got: list[Message]) -> None:
+    def _take(self, messages: list[Message]) -> None:
         """Keeps the messages that belong to the range, and notes how far it has been read."""
         kind = self.kind
-        if any(map(kind.error, got)) or (got and got[-1].offset() >= self.stop):
-            got = list(self._chosen(got))
-        if not got:
+        if any(map(kind.error, messages)) or (messages and messages[-1].offset() >= self.stop):
+            messages = list(self._messages_of_range(messages))
+        if not messages:
             return
-        first, last = got[0].offset(), got[-1].offset()
+        first, last = messages[0].offset(), messages[-1].offset()
         self.at = max(self.at, last + 1)
         # Mostly there are no gaps.
-        self.offsets += range(first, last + 1) if last - first + 1 == len(got) else map(kind.offset, got)
-        values = list(map(kind.value, got))
+        self.offsets += range(first, last + 1) if last - first + 1 == len(messages) else map(kind.offset, messages)
+        values = list(map(kind.value, messages))
         self.size += sum(map(len, filter(None, values)))
         self.values += values
-        for key, entries in self.told.items():
-            entries += map(_TOLD[key], got)
+        for key, entries in self.metadata.items():
+            entries += map(_METADATA[key], messages)
 
-    def _chosen(self, got: list[Message]) -> Iterator[Message]:
-        for message in got:
+    def _messages_of_range(self, messages: list[Message]) -> Iterator[Message]:
+        for message in messages:
             error = message.error()
             if error is not None:
                 self._event(message, error)
@@ -203,7 +203,7 @@ class _Reader:
         elif name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
             first = self._edge(_BEGIN)
             raise (
-                lost(self.brokers, self.topic, self.partition, self.at, first)
+                lost_messages(self.brokers, self.topic, self.partition, self.at, first)
                 if first > self.at
                 else self._shorter(self._edge(_END))
             )
@@ -215,11 +215,11 @@ class _Reader:
             "RUN115", topic=self.topic, partition=self.partition, table=self.brokers.table, last=end, offset=self.stop
         )
 
-    def _edge(self, which: int) -> int:
+    def _edge(self, end: int) -> int:
         """The first offset of the partition, or its end."""
         from confluent_kafka import TopicPartition
 
-        questions = [TopicPartition(self.topic, self.partition, which)]
+        questions = [TopicPartition(self.topic, self.partition, end)]
 
         def ask(wait: float) -> int:
             return int(self.client.consumer.offsets_for_times(questions, timeout=wait)[0].offset)
@@ -240,12 +240,12 @@ class _Reader:
             offset=self.at,
             table=self.brokers.table,
             servers=self.brokers.servers,
-            reason=self.brokers.cleaned(complaints.text),
+            reason=self.brokers.without_secrets(complaints.text),
             seconds=self.brokers.time_out,
         )
 
 
-def lost(brokers: Brokers, topic: str, partition: int, offset: int, first: int) -> RunError:
+def lost_messages(brokers: Brokers, topic: str, partition: int, offset: int, first: int) -> RunError:
     """The error for messages that were removed before they were read."""
     return RunError(
         "RUN114", topic=topic, partition=partition, table=brokers.table, first=first, offset=offset, lost=first - offset

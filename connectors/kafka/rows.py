@@ -65,15 +65,15 @@ class Rows:
     Attributes:
         table: its name, for errors.
         value: decodes values.
-        key: decodes keys; None where the table has no format for them.
+        key: decodes keys; None if the table has no format for them.
         values: for each column that ``value`` gives, its place in the output.
         keys: the same of ``key``.
         missing: places of the output that neither gives in the row of a deleted key, with their types.
-        metadata: place in the output, metadata key and type of what the message itself tells.
+        metadata: place in the output, metadata key and type of the values in the message itself.
         width: of the output.
         upsert: whether a message without a value deletes the row of its key.
         changes: whether rows have kinds.
-        skip: what to do about bad values; None where nothing can be done.
+        skip: what to do about bad values; None if nothing can be done.
         key_skip: the same of keys.
     """
 
@@ -132,8 +132,8 @@ class Rows:
         )
 
     @property
-    def wanted(self) -> frozenset[str]:
-        """What of messages is needed besides their values: keys of :attr:`Batch.told`."""
+    def metadata_keys(self) -> frozenset[str]:
+        """What of messages is needed besides their values: keys of :attr:`Batch.metadata`."""
         keys = {key for _, key, _ in self.metadata} - {"topic", "partition", "offset"}
         return frozenset(keys | ({"key"} if self.key is not None else set()))
 
@@ -155,21 +155,21 @@ class Rows:
         if tombstones:
             # A tombstone has no value, though some formats read NULL as a row.
             has_value = np.fromiter((value is not None for value in data), np.bool_, len(data))
-            there = has_value[places]
-            df, places = df.filter(pl.Series(there)), places[there]
+            has_row = has_value[places]
+            df, places = df.filter(pl.Series(has_row)), places[has_row]
         kinds = df[KIND] if self.changes and KIND in df.columns else None
         if self.key is None:
-            return self._finished(_named(df, self.values, places), places, kinds, batch)
+            return self._finished(_with_names(df, self.values, places), places, kinds, batch)
         try:
-            keys, of = self._decoded(self.key, batch.told["key"], batch)
+            keys, of = self._decoded(self.key, batch.metadata["key"], batch)
         except DataError as error:
             self._bad(error, batch, self.key_skip)
-        live = _named(df, self.values, places)
+        live = _with_names(df, self.values, places)
         if self.changes:
             live = live.with_columns(pl.Series(KIND, np.zeros(len(places), np.int8)) if kinds is None else kinds)
-        live = _paired(live, _named(keys, self.keys, of, leave=self.values), of)
+        live = _with_keys(live, _with_names(keys, self.keys, of, leave=self.values), of)
         if tombstones:
-            deletions = _named(keys, self.keys, of).filter(pl.Series(~has_value[of]))
+            deletions = _with_names(keys, self.keys, of).filter(pl.Series(~has_value[of]))
             deletions = deletions.with_columns(pl.lit(RowKind.DELETE, pl.Int8).alias(KIND))
             live = pl.concat([live, deletions], how="diagonal").sort(_PLACE, maintain_order=True)
         kinds = live[KIND] if self.changes else None
@@ -179,7 +179,7 @@ class Rows:
     def _decoded(
         decoder: MessageDecoder, data: Sequence[bytes | None], batch: Batch
     ) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
-        """What a decoder gives; messages that it skips are noted with their places in Kafka."""
+        """What a decoder returns; messages that it skips are recorded with their places in Kafka."""
         if not is_collecting():
             return decoder.messages(data)
         with collecting() as rejects:
@@ -197,14 +197,16 @@ class Rows:
         """``df`` with the metadata of the message of each row, and all columns in order."""
         import polars as pl
 
-        metadata_columns = [self._told(i, key, data_type, batch, places) for i, key, data_type in self.metadata]
+        metadata_columns = [
+            self._metadata_values(i, key, data_type, batch, places) for i, key, data_type in self.metadata
+        ]
         df = df.with_columns(metadata_columns) if metadata_columns else df
         df = df.select(columns(len(self.types))) if self.types else pl.DataFrame(height=len(places))
         if kinds is not None:
             return df.with_columns(kinds.alias(KIND))
         return df.with_columns(pl.zeros(len(places), pl.Int8, eager=True).alias(KIND)) if not df.width else df
 
-    def _told(
+    def _metadata_values(
         self,
         place: int,
         key: str,
@@ -212,7 +214,7 @@ class Rows:
         batch: Batch,
         rows: npt.NDArray[np.int64],
     ) -> pl.Series:
-        """What the message of each row tells under a metadata key."""
+        """The value of a metadata key in the message of each row."""
         import polars as pl
 
         values: Any
@@ -222,28 +224,28 @@ class Rows:
         if key == "offset":
             values = batch.offsets
         elif key == "timestamp":
-            stamps = pl.Series(batch.told[key], dtype=pl.Int64)
+            stamps = pl.Series(batch.metadata[key], dtype=pl.Int64)
             return stamps.cast(data_type.polars()).gather(rows).alias(column(place))
         elif key == "timestamp-type":
-            values = [_TIME_TYPES[kind] for kind in batch.told[key]]
+            values = [_TIME_TYPES[kind] for kind in batch.metadata[key]]
         elif key == "headers":
-            values = [_headers(headers) for headers in batch.told[key]]
+            values = [_headers(headers) for headers in batch.metadata[key]]
         else:
-            values = batch.told[key]
+            values = batch.metadata[key]
         return pl.Series(column(place), values, dtype=data_type.polars()).gather(rows)
 
     def _bad(self, error: DataError, batch: Batch, skip: Skip | None) -> NoReturn:
         """Raises the error of a decoder with the place of the message in Kafka."""
         at = (error.place.line or 1) - 1 if error.place is not None else 0
         offset = batch.offsets[min(at, len(batch.offsets) - 1)]
-        where = f"topic {batch.topic}, partition {batch.partition}, offset {offset}"
+        position = f"topic {batch.topic}, partition {batch.partition}, offset {offset}"
         was = error.place or Place()
-        place = replace(was, file=where, line=None, column=None, source=None)
+        place = replace(was, file=position, line=None, column=None, source=None)
         hint = error.hint if skip is None else skip.hint(error.code)
         raise DataError.with_text(error.code, error.message, place=place, expected=error.expected, hint=hint) from None
 
 
-def _named(
+def _with_names(
     df: pl.DataFrame, places: Sequence[int], of: npt.NDArray[np.int64], leave: Sequence[int] = ()
 ) -> pl.DataFrame:
     """The columns of a decoder under their names in the output, and the place of the message of each row.
@@ -260,7 +262,7 @@ def _named(
     return pl.DataFrame([pl.Series(_PLACE, of), *(df[column(i)].alias(column(place)) for i, place in pairs)])
 
 
-def _paired(df: pl.DataFrame, keys: pl.DataFrame, of: npt.NDArray[np.int64]) -> pl.DataFrame:
+def _with_keys(df: pl.DataFrame, keys: pl.DataFrame, of: npt.NDArray[np.int64]) -> pl.DataFrame:
     """Each row with the rows of the key of its message."""
     import numpy as np
     import polars as pl

@@ -1,8 +1,8 @@
 """Single messages that planning reads: how large they are, and whether a topic is the one that was read.
 
-Brokers of before Kafka 2.8 tell no ids of topics. For some partitions of each of their topics a checkpoint keeps a
-mark: the offset of a message, and its fingerprint. In a topic that was deleted and created again, another message has
-the offset.
+Brokers before Kafka 2.8 report no ids of topics. For some partitions of each of their topics a checkpoint keeps a mark:
+the offset of a message, and its fingerprint. In a topic that was deleted and created again, another message has the
+offset.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stateplan.common.errors import RunError
-from stateplan.connectors.kafka.client import Brokers, Shared, shared_consumer
+from stateplan.connectors.kafka.client import Brokers, SharedConsumer, shared_consumer
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -26,7 +26,7 @@ Offsets: TypeAlias = dict[Place, int]
 
 _SAMPLE = 200
 _SAMPLED_FOR = 0.5
-_MARKED = 3
+_MARKED_PARTITIONS = 3
 """How many partitions of a topic have marks that are renewed."""
 
 _MARKED_EVERY = 60.0
@@ -47,41 +47,41 @@ def mean_size(brokers: Brokers, place: Place, end: int, rows: int) -> float | No
         RunError: RUN110, RUN111, RUN118.
     """
     count = min(_SAMPLE, rows)
-    with _reading(brokers, {place: end - count}) as consumer:
+    with _consumer_at(brokers, {place: end - count}) as consumer:
         messages = [message for message in consumer.consume(count, _SAMPLED_FOR) if message.error() is None]
     sizes = [len(message.value() or b"") + len(message.key() or b"") for message in messages]
     return max(1.0, sum(sizes) / len(sizes)) if sizes else None
 
 
 class Marks:
-    """The marks of the partitions of a table, whose brokers tell no ids of topics.
+    """The marks of the partitions of a table, whose brokers report no ids of topics.
 
     Args:
         brokers: of the table.
-        kept: ``topic -> partition -> [offset, fingerprint]`` in an offset of the source, of a checkpoint.
+        stored_marks: ``topic -> partition -> [offset, fingerprint]`` in an offset of the source, of a checkpoint.
     """
 
-    def __init__(self, brokers: Brokers, kept: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+    def __init__(self, brokers: Brokers, stored_marks: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
         self.brokers = brokers
-        self._kept: dict[Place, tuple[int, str]] = {
+        self._marks: dict[Place, tuple[int, str]] = {
             (topic, int(number)): (at, mark)
-            for topic, numbers in kept.items()
+            for topic, numbers in stored_marks.items()
             for number, (at, mark) in numbers.items()
         }
         self._renewed: dict[str, float] = {}
 
-    def written(self) -> dict[str, dict[str, list[Any]]]:
+    def to_offset(self) -> dict[str, dict[str, list[Any]]]:
         """What a checkpoint keeps."""
         out: dict[str, dict[str, list[Any]]] = {}
-        for (topic, number), mark in sorted(self._kept.items()):
+        for (topic, number), mark in sorted(self._marks.items()):
             out.setdefault(topic, {})[str(number)] = [*mark]
         return out
 
     def renew(self, spans: Mapping[Place, tuple[int, int]]) -> None:
         """Checks the marks of topics, and makes new ones, once a minute for each topic.
 
-        A mark stands before the offset that is read next, so that a topic without its offset is shorter than what has
-        been read.
+        A mark is before the offset that is read next, so that a topic without its offset is shorter than what has been
+        read.
 
         Args:
             spans: of partitions, the offset at which a micro-batch begins, and the one at which it ends.
@@ -93,11 +93,11 @@ class Marks:
         late = now - _MARKED_EVERY
         due = {p: span for p, span in spans.items() if span[0] < span[1] and self._renewed.get(p[0], late) <= late}
         topics = {topic for topic, _ in due}
-        places = [place for topic in topics for place in sorted(p for p in due if p[0] == topic)[:_MARKED]]
+        places = [place for topic in topics for place in sorted(p for p in due if p[0] == topic)[:_MARKED_PARTITIONS]]
         self.check(places)
         for place, message in self._first({place: due[place][0] for place in places}).items():
             if message.offset() < due[place][1]:
-                self._kept[place] = message.offset(), _fingerprint(message)
+                self._marks[place] = message.offset(), _fingerprint(message)
         self._renewed |= dict.fromkeys(topics, now)
 
     def check(self, places: Collection[Place]) -> set[Place]:
@@ -109,32 +109,32 @@ class Marks:
         Raises:
             RunError: RUN115.
         """
-        known = set()
-        marked = {place: self._kept[place] for place in places if place in self._kept}
-        for place, found in self._first({place: at for place, (at, _) in marked.items()}).items():
-            at, mark = marked[place]
-            if found.offset() != at:
+        confirmed_places = set()
+        marks = {place: self._marks[place] for place in places if place in self._marks}
+        for place, message in self._first({place: at for place, (at, _) in marks.items()}).items():
+            at, mark = marks[place]
+            if message.offset() != at:
                 continue
-            if _fingerprint(found) != mark:
+            if _fingerprint(message) != mark:
                 raise RunError("RUN115.other", topic=place[0], table=self.brokers.table)
-            known.add(place)
-        return known
+            confirmed_places.add(place)
+        return confirmed_places
 
     def _first(self, offsets: Offsets) -> dict[Place, Message]:
-        """The first message of each partition from an offset on; partitions without one are left out."""
-        found: dict[Place, Message] = {}
+        """The first message of each partition from an offset on; partitions without one are omitted."""
+        messages: dict[Place, Message] = {}
         if not offsets:
-            return found
+            return messages
         left, until = set(offsets), time.monotonic() + _LOOKED_FOR
-        with _reading(self.brokers, offsets) as consumer:
+        with _consumer_at(self.brokers, offsets) as consumer:
             while left and time.monotonic() < until:
                 message = consumer.poll(0.1)
                 if message is None or (place := _place(message)) not in left:
                     continue
                 left.discard(place)
                 if message.error() is None:
-                    found[place] = message
-        return found
+                    messages[place] = message
+        return messages
 
 
 def _place(message: Message) -> tuple[Any, Any]:
@@ -142,8 +142,8 @@ def _place(message: Message) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _reading(brokers: Brokers, offsets: Offsets) -> Iterator[Consumer]:
-    client: Shared = shared_consumer(
+def _consumer_at(brokers: Brokers, offsets: Offsets) -> Iterator[Consumer]:
+    client: SharedConsumer = shared_consumer(
         brokers,
         client_id="stateplan-sample",
         queued_min_messages=_SAMPLE,
@@ -159,5 +159,5 @@ def _reading(brokers: Brokers, offsets: Offsets) -> Iterator[Consumer]:
 
 
 def _fingerprint(message: Message) -> str:
-    told = repr((message.timestamp()[1], message.key(), message.value()))
-    return hashlib.blake2b(told.encode(), digest_size=8).hexdigest()
+    content = repr((message.timestamp()[1], message.key(), message.value()))
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()

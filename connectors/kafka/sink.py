@@ -4,7 +4,7 @@ With ``at-least-once`` and ``none`` workers send the messages of their rows, and
 
 With ``exactly-once`` workers only make the messages, and the driver sends all of a micro-batch in one transaction. It
 also notes the epoch there, as an offset of a consumer group of its own, so that a micro-batch that runs again after its
-commit is left out.
+commit is omitted.
 
 Source: Flink's ``KafkaDynamicSink`` and ``KafkaSinkBuilder``. Flink has a transaction for each writer and checkpoint
 instead, and resumes them after a failure.
@@ -105,7 +105,7 @@ class KafkaSink(Sink):
         return TransactionalSink(brokers, rows, topic, partitioner, topics, pattern, name)
 
     def prepare(self, epoch: int) -> None:
-        """Looks whether the topics are there. Raises as :meth:`Outbox.partitions`."""
+        """Looks whether the topics are there. Raises the same errors as :meth:`Outbox.partitions`."""
         outbox = shared_outbox(self.brokers)
         try:
             for topic in self.topics:
@@ -178,7 +178,7 @@ class TransactionalSink(KafkaSink):
 
     def release(self) -> None:
         for transactions in self._open:
-            transactions.stopped = True
+            transactions.should_stop = True
 
     def close(self) -> None:
         while self._open:
@@ -188,8 +188,8 @@ class TransactionalSink(KafkaSink):
         from stateplan.connectors.kafka.transactions import Transactions
 
         if not self._open:
-            where = (self.topic, self.topics, self.pattern)
-            self._open.append(Transactions(self.brokers, self.name, *where, self.partitioner, self.rows.upsert))
+            target = (self.topic, self.topics, self.pattern)
+            self._open.append(Transactions(self.brokers, self.name, *target, self.partitioner, self.rows.upsert))
         return self._open[0]
 
 

@@ -18,7 +18,7 @@ from stateplan.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.connectors.kafka.planning import Planner, splits_between
 from stateplan.connectors.kafka.reading import read_split
 from stateplan.connectors.kafka.rows import Rows
-from stateplan.connectors.kafka.splits import KafkaSplit, merged
+from stateplan.connectors.kafka.splits import KafkaSplit, merge_splits
 from stateplan.connectors.kafka.tables import END, START, Bound, Limits, topics_of
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
 from stateplan.connectors.splits import AssignedSplit
@@ -126,18 +126,18 @@ class KafkaSource(OffsetSource[KafkaSplit]):
         self.planner.commit(end)
 
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[KafkaSplit]]:
-        return merged(super().splits(batch))
+        return merge_splits(super().splits(batch))
 
     def read(self, split: KafkaSplit) -> Iterator[pl.DataFrame]:
         assert self.rows is not None
         with self._refusable():
-            for batch in read_split(self.brokers, split, self.rows.wanted):
+            for batch in read_split(self.brokers, split, self.rows.metadata_keys):
                 yield self.rows.frame(batch)
 
     @contextmanager
     def _refusable(self) -> Iterator[None]:
-        """Gives the clients up that brokers refuse: they would log in again and again, with the password that they were
-        made with."""
+        """Closes the clients that brokers refuse: they would log in again and again, with the password that they
+        were made with."""
         try:
             yield
         except RunError as error:

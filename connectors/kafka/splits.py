@@ -23,7 +23,7 @@ class KafkaSplit(Split):
     stop: int
 
 
-def merged(assigned_splits: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
+def merge_splits(assigned_splits: Sequence[AssignedSplit[KafkaSplit]]) -> list[AssignedSplit[KafkaSplit]]:
     """Splits of which those that follow each other in a partition are one, so that it is read in one go."""
     out: list[AssignedSplit[KafkaSplit]] = []
     for at in assigned_splits:

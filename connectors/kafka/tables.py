@@ -49,7 +49,7 @@ def check_formats(
     formats: tuple[Format | None, Format | None],
     place: Place | None,
 ) -> None:
-    """Checks that formats and primary key of a table go together. Raises OptionError OPT137, OPT138."""
+    """Checks the formats of a table against its primary key. Raises OptionError OPT137, OPT138."""
     value, key = formats
     if key is not None and INSERT_ONLY not in (key.source_changes, key.sink_changes):
         raise OptionError("OPT138", key="key.format", format=key.name, place=place)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LIMIT = 900_000
 """After how many milliseconds brokers abort a transaction, where the table says nothing else: the most that they allow
-unless they are told otherwise."""
+unless configured otherwise."""
 
 _ATTEMPTS = 3
 _SLICE = 2.0
@@ -47,7 +47,7 @@ _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 _NO_TRANSACTIONS = frozenset(
     {"_UNSUPPORTED_FEATURE", "UNSUPPORTED_VERSION", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "TRANSACTIONAL_ID_NOT_FOUND"}
 )
-_AGAIN = frozenset({"_TIMED_OUT", "_TRANSPORT", "_WAIT_COORD", "_IN_PROGRESS", "_ALL_BROKERS_DOWN"})
+_RETRIABLE = frozenset({"_TIMED_OUT", "_TRANSPORT", "_WAIT_COORD", "_IN_PROGRESS", "_ALL_BROKERS_DOWN"})
 
 Part = tuple[int, "pl.DataFrame"]
 """Number of the task that made some messages, and the messages."""
@@ -64,8 +64,8 @@ class Transactions:
         topics: of the sink; empty with ``pattern``.
         pattern: that they match.
         partitioner: which partition messages go to.
-        keyed: whether a message says what the row with its key is now.
-        stopped: whether the job is being stopped, so that nothing may wait any longer.
+        has_keys: whether a message says what the row with its key is now.
+        should_stop: whether the job is being stopped, so that nothing may wait any longer.
     """
 
     brokers: Brokers
@@ -74,12 +74,12 @@ class Transactions:
     topics: tuple[str, ...]
     pattern: str | None
     partitioner: Partitioner
-    keyed: bool = False
-    stopped: bool = False
+    has_keys: bool = False
+    should_stop: bool = False
     _outbox: Outbox | None = None
     _coming: Future[Outbox] | None = None
     _group: Any = None
-    _found: Mark | None = None
+    _last_mark: Mark | None = None
     _begun: float = field(default=0.0)
 
     def begin(self) -> None:
@@ -96,7 +96,7 @@ class Transactions:
             {"transaction.timeout.ms": LIMIT} if "transaction.timeout.ms" not in settings else {}
         )
         own_settings |= {"transactional.id": self.name, "enable.idempotence": True}
-        outbox = Outbox.of(self.brokers, own_settings, lambda: self.stopped)
+        outbox = Outbox.of(self.brokers, own_settings, lambda: self.should_stop)
         try:
             for topic in self.topics:
                 outbox.partitions(topic)
@@ -136,7 +136,7 @@ class Transactions:
             self._call(outbox, outbox.client.init_transactions)
         except KafkaException as error:
             raise self._coded(outbox, error.args[0]) from None
-        self._found = self._last(outbox)
+        self._last_mark = self._last(outbox)
         return outbox
 
     def _last(self, outbox: Outbox) -> Mark | None:
@@ -172,23 +172,23 @@ class Transactions:
             StateplanError: as :meth:`ready`; RUN002, the brokers have other micro-batches than the checkpoint.
         """
         self.ready()
-        last_mark, expected_epoch = self._found, ledger.expected(self.name)
-        if not ledger.input:  # nobody knows what the micro-batch reads: it is told by its number alone
+        last_mark, expected_epoch = self._last_mark, ledger.expected(self.name)
+        if not ledger.input:  # nobody knows what the micro-batch reads: only its number identifies it
             return last_mark is not None and epoch <= last_mark.epoch
 
-        def refuse(how: EpochOrder) -> StateplanError | None:
+        def refuse(order: EpochOrder) -> StateplanError | None:
             # Brokers forget the offsets of a group that has been idle for long.
             return (
                 None
-                if how is EpochOrder.LOST
-                else refusal(how, f"table {self.brokers.table}", last_mark, epoch, expected_epoch)
+                if order is EpochOrder.LOST
+                else refusal(order, f"table {self.brokers.table}", last_mark, epoch, expected_epoch)
             )
 
         return ledger.is_done(epoch, last_mark, self.name, refuse, self._others)
 
     def _others(self) -> str | None:
-        """What is told where the brokers know a group of the same statement with another checkpoint. They name the
-        groups that the user may see."""
+        """The note for the user if the brokers have a group of the same statement with another checkpoint. They name
+        the groups that the user may see."""
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
@@ -200,13 +200,13 @@ class Transactions:
             return None
         if not any(is_of_other_checkpoint(group.group_id, self.name) for group in groups):
             return None
-        return written_before(f"table {self.brokers.table}", self.keyed)
+        return written_before(f"table {self.brokers.table}", self.has_keys)
 
     def commit(self, parts: Callable[[], Iterable[Part]], epoch: int, ledger: Ledger) -> None:
         """Sends the messages of a micro-batch in a transaction; nothing if it is committed.
 
         Args:
-            parts: gives them, in order, as often as it is asked.
+            parts: returns them, in order, as often as it is asked.
             epoch: of the micro-batch.
             ledger: of the sink.
 
@@ -223,18 +223,18 @@ class Transactions:
                 self._transaction(outbox, parts(), ledger.hand(epoch))
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
-                abort_error = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _AGAIN)
+                abort_error = self._abort(outbox, keep=not cause.fatal() and cause.name() not in _RETRIABLE)
                 failure = self._coded(outbox, cause)
                 if abort_error is not None and abort_error.fatal():  # such as that another producer has taken over
                     failure = self._coded(outbox, abort_error)
-                if failure.code != "RUN134" or attempt == _ATTEMPTS or self.stopped:
+                if failure.code != "RUN134" or attempt == _ATTEMPTS or self.should_stop:
                     raise failure from None
             except BaseException as error:
                 away = isinstance(error, RunError) and error.code in ("RUN110", "RUN130")
                 self._abort(outbox, keep=not away)
                 raise
             else:
-                self._found = ledger.hand(epoch)
+                self._last_mark = ledger.hand(epoch)
                 ledger.note(self.name, epoch)
                 return
 
@@ -266,8 +266,8 @@ class Transactions:
             except KafkaException as error:
                 outbox.poll()
                 cause: KafkaError = error.args[0]
-                again = (cause.retriable() or cause.name() in _AGAIN) and not cause.txn_requires_abort()
-                if not again or self.stopped or outbox.complaints.final or time.monotonic() > until:
+                may_retry = (cause.retriable() or cause.name() in _RETRIABLE) and not cause.txn_requires_abort()
+                if not may_retry or self.should_stop or outbox.complaints.final or time.monotonic() > until:
                     raise
                 time.sleep(0.05)
                 continue
@@ -277,7 +277,7 @@ class Transactions:
     def _coded(self, outbox: Outbox, cause: KafkaError) -> StateplanError:
         name, limit = cause.name(), outbox.transaction_seconds
         table, servers = self.brokers.table, self.brokers.servers
-        reason = self.brokers.cleaned(cause.str())
+        reason = self.brokers.without_secrets(cause.str())
         if outbox.failed and not cause.fatal():
             delivery_error = outbox.undelivered()
             if isinstance(delivery_error, StateplanError):
@@ -300,12 +300,12 @@ class Transactions:
 
     def _abort(self, outbox: Outbox, keep: bool) -> KafkaError | None:
         """Aborts the transaction, and waits for the reports of its messages, of which one may be the cause. A producer
-        that cannot go on, or whose fate is not known, is given up: the next one aborts what it has left open, or finds
-        out that it was committed.
+        that cannot continue, or whose fate is not known, is discarded: the next one aborts what it has left open, or
+        finds out that it was committed.
 
         Args:
             outbox: the producer.
-            keep: whether it may go on.
+            keep: whether it may continue.
 
         Returns:
             Why it cannot be aborted.
@@ -324,7 +324,7 @@ class Transactions:
         return abort_error
 
     def close(self) -> None:
-        """Gives the producer up."""
+        """Discards the producer."""
         outbox, self._outbox = self._outbox, None
         if outbox is not None:
             outbox.close()
@@ -334,6 +334,6 @@ class Transactions:
 
 
 def _closed(coming: Future[Outbox]) -> None:
-    """Gives a producer up that was still coming."""
+    """Discards a producer that is still being created."""
     if coming.exception() is None:
         coming.result().close()

@@ -236,7 +236,7 @@ class PostgresCdc(Connector):
         """Raises OptionError OPT122, ADBC is not installed; OPT155, upserts without a primary key."""
         require("postgres-cdc", "adbc_driver_postgresql", "the connector 'postgres-cdc'")
         from stateplan.connectors.jdbc.postgres import Server
-        from stateplan.connectors.postgres_cdc.rows import Reading
+        from stateplan.connectors.postgres_cdc.rows import RowReader
         from stateplan.connectors.postgres_cdc.slot import Origin
         from stateplan.connectors.postgres_cdc.source import ChangeSource
 
@@ -267,7 +267,7 @@ class PostgresCdc(Connector):
             seconds,
             table.value("connect.max-retries"),
         )
-        reading = Reading(
+        row_reader = RowReader(
             tuple(table.fields[i] for i in table.projection),
             table.metadata,
             table.primary_key,
@@ -277,7 +277,7 @@ class PostgresCdc(Connector):
         )
         return ChangeSource(
             origin,
-            reading,
+            row_reader,
             "never" if never and "scan.startup.mode" not in table.options else table.value("scan.startup.mode"),
             table.value("scan.read-changelog-as-append-only.enabled"),
             table.value("scan.max-changes"),

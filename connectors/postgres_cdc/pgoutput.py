@@ -89,18 +89,18 @@ class Relation:
             schema, at = _word(message, 5)
             name, at = _word(message, at)
             identity, count = chr(message[at]), int.from_bytes(message[at + 1 : at + 3], "big")
-            at, found = at + 3, []
+            at, relation_columns = at + 3, []
             for _ in range(count):
                 column, end = _word(message, at + 1)
                 kind, modifier = struct.unpack_from(">Ii", message, end)
-                found.append(RelationColumn(column, kind, modifier, message[at] & 1 == 1))
+                relation_columns.append(RelationColumn(column, kind, modifier, message[at] & 1 == 1))
                 at = end + 8
         except (IndexError, ValueError, struct.error) as error:
             raise _broken("a message about a table is cut off") from error
-        return cls(oid, schema or "pg_catalog", name, identity, tuple(found))
+        return cls(oid, schema or "pg_catalog", name, identity, tuple(relation_columns))
 
 
-def truncated(message: bytes) -> tuple[int, ...]:
+def truncated_tables(message: bytes) -> tuple[int, ...]:
     """OIDs of the tables that a message of kind ``T`` empties. Raises DataError DATA440."""
     count = int.from_bytes(message[1:5], "big")
     if len(message) != 6 + 4 * count:
@@ -153,18 +153,18 @@ class Messages:
 
     def integers(self, at: Integers, width: int) -> Integers:
         """Unsigned numbers of ``width`` bytes, the highest first."""
-        found = np.zeros(len(at), np.int64)
+        numbers = np.zeros(len(at), np.int64)
         for i in range(width):
-            found = (found << 8) | self.bytes[at + i]
-        return found
+            numbers = (numbers << 8) | self.bytes[at + i]
+        return numbers
 
-    def where(self, *kinds: int) -> Integers:
+    def positions_of(self, *kinds: int) -> Integers:
         """Positions of the messages of some kinds, ascending."""
         return np.flatnonzero(np.isin(self.kinds, kinds))
 
     def begins(self) -> Begins:
         """The transactions that begin among the messages."""
-        at = self.where(BEGIN)
+        at = self.positions_of(BEGIN)
         start = self.starts[at]
         return Begins(
             at, self.integers(start + 1, 8), self.integers(start + 9, 8) + _EPOCH, self.integers(start + 17, 4)
@@ -172,7 +172,7 @@ class Messages:
 
     def commits(self) -> tuple[Integers, Integers]:
         """Positions of the messages that end a transaction, and where in the log each ends."""
-        at = self.where(COMMIT)
+        at = self.positions_of(COMMIT)
         return at, self.integers(self.starts[at] + 10, 8)
 
 
@@ -193,7 +193,7 @@ class Begins:
     xid: Integers
 
     def of(self, index: int) -> list[int]:
-        """What tells a transaction from all others, also from those of a server that was set back."""
+        """What distinguishes a transaction from all others, also from those of a server that was set back."""
         return [int(self.lsn[index]), int(self.time[index]), int(self.xid[index])]
 
 
@@ -203,9 +203,9 @@ class Values:
 
     Attributes:
         bytes: that have the values.
-        kinds: an array per column: whether the value is NULL, left out or text.
+        kinds: an array per column: whether the value is NULL, omitted or text.
         starts: an array per column: where the text begins.
-        lengths: an array per column: bytes of the text; 0 where there is none.
+        lengths: an array per column: bytes of the text; 0 if there is none.
     """
 
     bytes: Bytes
@@ -219,20 +219,20 @@ class Values:
         return Values(self.bytes, kinds, starts, [part[rows] for part in self.lengths])
 
     def left_out(self, column: int) -> Flags:
-        """In which rows the server left out a large value, because the change did not touch it."""
+        """In which rows the server omitted a large value, because the change did not touch it."""
         unchanged: Flags = self.kinds[column] == _UNCHANGED
         return unchanged
 
     def fill(self, column: int, old: Values, rows: Integers) -> None:
-        """Takes values that were left out from the old rows; row ``i`` of ``old`` belongs to ``rows[i]``."""
-        missing = self.left_out(column)[rows]
-        at = rows[missing]
-        self.kinds[column][at] = old.kinds[column][missing]
-        self.starts[column][at] = old.starts[column][missing]
-        self.lengths[column][at] = old.lengths[column][missing]
+        """Takes values that were omitted from the old rows; row ``i`` of ``old`` belongs to ``rows[i]``."""
+        is_missing = self.left_out(column)[rows]
+        at = rows[is_missing]
+        self.kinds[column][at] = old.kinds[column][is_missing]
+        self.starts[column][at] = old.starts[column][is_missing]
+        self.lengths[column][at] = old.lengths[column][is_missing]
 
     def text(self, column: int) -> pl.Series:
-        """A column as text; NULL for what is NULL or was left out.
+        """A column as text; NULL for what is NULL or was omitted.
 
         Raises:
             DataError: DATA440, text that is not UTF-8.
@@ -244,12 +244,12 @@ class Values:
         places += np.arange(edges[-1])
         nulls = pa.array(self.kinds[column] == _TEXT).buffers()[1]
         buffers = [nulls, pa.py_buffer(edges), pa.py_buffer(self.bytes[places])]
-        found = pa.Array.from_buffers(pa.large_string(), len(starts), buffers)
+        texts = pa.Array.from_buffers(pa.large_string(), len(starts), buffers)
         try:
-            found.validate(full=True)
+            texts.validate(full=True)
         except pa.ArrowInvalid as error:
             raise _broken("text is not encoded in UTF-8") from error
-        series = pl.from_arrow(found)
+        series = pl.from_arrow(texts)
         assert isinstance(series, pl.Series)
         return series
 
@@ -266,7 +266,7 @@ class ChangeBatch:
         new_of: positions in ``at`` of their changes.
         old: the old rows, or the keys of them.
         old_of: positions in ``at`` of their changes.
-        whole: whether each of ``old`` is a whole row.
+        is_whole: whether each of ``old`` is a whole row.
     """
 
     relation: Relation
@@ -276,7 +276,7 @@ class ChangeBatch:
     new_of: Integers
     old: Values
     old_of: Integers
-    whole: Flags
+    is_whole: Flags
 
 
 def changes(messages: Messages) -> Iterator[ChangeBatch]:
@@ -285,16 +285,16 @@ def changes(messages: Messages) -> Iterator[ChangeBatch]:
     Raises:
         DataError: DATA440, messages that do not follow the protocol.
     """
-    at = messages.where(*CHANGES)
+    at = messages.positions_of(*CHANGES)
     oids = messages.integers(messages.starts[at] + 1, 4)
-    described: dict[int, list[tuple[int, Relation]]] = {}
-    for index in messages.where(RELATION):
+    relations: dict[int, list[tuple[int, Relation]]] = {}
+    for index in messages.positions_of(RELATION):
         relation = Relation.of(messages.message(index))
-        before = described.setdefault(relation.oid, [])
+        before = relations.setdefault(relation.oid, [])
         if not before or before[-1][1] != relation:
             before.append((int(index), relation))
     for oid in np.unique(oids):
-        mine, versions = at[oids == oid], described.get(int(oid), [])
+        mine, versions = at[oids == oid], relations.get(int(oid), [])
         edges = [*np.searchsorted(mine, [index for index, _ in versions]).tolist(), len(mine)]
         if edges[0] != 0:
             raise _broken(f"changes of a table ({oid}) come before its description")
@@ -325,7 +325,7 @@ def _of_relation(messages: Messages, relation: Relation, at: Integers) -> Change
 
 def _tuples(data: Bytes, cursor: Integers, ends: Integers, width: int) -> tuple[Values, Integers]:
     """The rows that begin at ``cursor``, and where they end."""
-    found, last = Values(data), len(data) - 1
+    values, last = Values(data), len(data) - 1
     counts = (data[np.minimum(cursor, last)].astype(np.int64) << 8) | data[np.minimum(cursor + 1, last)]
     if bool((counts != width).any()):
         raise _broken("a row has not as many values as its table has columns")
@@ -342,13 +342,13 @@ def _tuples(data: Bytes, cursor: Integers, ends: Integers, width: int) -> tuple[
         lengths = np.where(text, lengths, 0)
         if bool((~text & (kinds != _NULL) & (kinds != _UNCHANGED)).any()):
             raise _broken("a value is neither text nor NULL")
-        found.kinds.append(kinds)
-        found.starts.append(at + 4)
-        found.lengths.append(lengths)
+        values.kinds.append(kinds)
+        values.starts.append(at + 4)
+        values.lengths.append(lengths)
         cursor = at + np.where(text, lengths + 4, 0)
         if bool((cursor > ends).any()):
             raise _broken("a value is cut off")
-    return found, cursor
+    return values, cursor
 
 
 # ---- the transactions that count -----------------------------------------------------------------------------------
@@ -360,23 +360,25 @@ class Visible:
 
     Attributes:
         below: ids from here on had not begun (``xmax``).
-        running: ids below it that had not ended.
+        running_transactions: ids below it that had not ended.
     """
 
     below: int
-    running: frozenset[int]
+    running_transactions: frozenset[int]
 
     @classmethod
     def of(cls, text: str) -> Visible:
         """What ``pg_current_snapshot()`` says: ``xmin:xmax:running,running``."""
-        _, below, running = text.split(":")
-        return cls(int(below), frozenset(int(xid) for xid in running.split(",") if xid))
+        _, below, running_text = text.split(":")
+        return cls(int(below), frozenset(int(xid) for xid in running_text.split(",") if xid))
 
     def has(self, xids: Integers) -> Flags:
         """Whether the snapshot has seen the transactions of these 32-bit ids, which are at most 2^31 away."""
         away = ((xids - self.below) + (1 << 31)) % (1 << 32) - (1 << 31)
         ids = away + self.below
-        return (away < 0) & ~np.isin(ids, np.fromiter(self.running, np.int64, len(self.running)))
+        return (away < 0) & ~np.isin(
+            ids, np.fromiter(self.running_transactions, np.int64, len(self.running_transactions))
+        )
 
 
 class Transactions:
@@ -384,27 +386,27 @@ class Transactions:
 
     Args:
         start: of transactions committed before it none counts; the place in the log.
-        seen: transactions that do not count either, because a snapshot has their rows.
-        until: the place in the log before which ``seen`` says so.
+        snapshot: transactions that do not count either, because a snapshot has their rows.
+        until: the place in the log before which ``snapshot`` says so.
         tables: OIDs of the tables whose changes count; None for all.
 
     Attributes:
         end: where in the log the last transaction ends; None before the first.
         last: that transaction: place of its commit in the log, its time and its id; None before the first.
-        passed: the last one that was committed before ``start``; None without one.
+        last_passed: the last one that was committed before ``start``; None without one.
         rows: how many changes have been kept.
     """
 
     def __init__(
-        self, start: int, seen: Visible | None = None, until: int = 0, tables: frozenset[int] | None = None
+        self, start: int, snapshot: Visible | None = None, until: int = 0, tables: frozenset[int] | None = None
     ) -> None:
         self.start = start
         self.tables = tables
-        self.seen = seen
+        self.snapshot = snapshot
         self.until = until
         self.end: int | None = None
         self.last: list[int] | None = None
-        self.passed: list[int] | None = None
+        self.last_passed: list[int] | None = None
         self.rows = 0
         self._counts = False
         self._begin: bytes | None = None
@@ -418,48 +420,48 @@ class Transactions:
             DataError: DATA440.
         """
         messages = Messages(array)
-        begins, (ended, ends) = messages.begins(), messages.commits()
+        begins, (commit_positions, ends) = messages.begins(), messages.commits()
         counts = begins.lsn >= self.start
-        if self.seen is not None:
-            counts &= ~(self.seen.has(begins.xid) & (begins.lsn < self.until))
+        if self.snapshot is not None:
+            counts &= ~(self.snapshot.has(begins.xid) & (begins.lsn < self.until))
         of = np.searchsorted(begins.at, np.arange(len(messages)), side="right")
-        kept = np.concatenate([[self._counts], counts])[of]
+        is_kept = np.concatenate([[self._counts], counts])[of]
         head = [*self._relations.values()]
         if self._counts and self._begin is not None:
             head.append(self._begin)
-        for index in messages.where(RELATION):
+        for index in messages.positions_of(RELATION):
             text = messages.message(index)
             oid = int.from_bytes(text[1:5], "big")
             if self.tables is None or oid in self.tables:
                 self._relations[oid] = text
-                kept[index] = True
-        changed = np.isin(messages.kinds, (*CHANGES, TRUNCATE))
+                is_kept[index] = True
+        is_change = np.isin(messages.kinds, (*CHANGES, TRUNCATE))
         if self.tables is not None:
-            others = np.flatnonzero(changed & (messages.kinds != TRUNCATE))
+            others = np.flatnonzero(is_change & (messages.kinds != TRUNCATE))
             oids = messages.integers(messages.starts[others] + 1, 4)
-            kept[others] &= np.isin(oids, np.fromiter(self.tables, np.int64, len(self.tables)))
-            for index in messages.where(TRUNCATE):
-                kept[index] &= not self.tables.isdisjoint(truncated(messages.message(index)))
-        changed &= kept
-        self.rows += int(changed.sum())
+            is_kept[others] &= np.isin(oids, np.fromiter(self.tables, np.int64, len(self.tables)))
+            for index in messages.positions_of(TRUNCATE):
+                is_kept[index] &= not self.tables.isdisjoint(truncated_tables(messages.message(index)))
+        is_change &= is_kept
+        self.rows += int(is_change.sum())
         self._counts = bool(np.concatenate([[self._counts], counts])[-1])
         if len(begins.at):
             self._begin = messages.message(begins.at[-1])
             self.last = begins.of(-1)
             before = np.flatnonzero(begins.lsn < self.start)
-            self.passed = begins.of(int(before[-1])) if len(before) else self.passed
-        if len(ended):
+            self.last_passed = begins.of(int(before[-1])) if len(before) else self.last_passed
+        if len(commit_positions):
             self.end = int(ends[-1])
-        if not changed.any():
+        if not is_change.any():
             return []
-        needed = array.filter(pa.array(kept))
-        return pa.concat_arrays([pa.array(head, needed.type), needed]) if head else needed
+        kept_messages = array.filter(pa.array(is_kept))
+        return pa.concat_arrays([pa.array(head, kept_messages.type), kept_messages]) if head else kept_messages
 
 
 def change_times(messages: Messages, at: Sequence[int] | Integers) -> Integers:
     """When the transactions of some messages were committed, in microseconds since 1970."""
     begins = messages.begins()
-    found = np.searchsorted(begins.at, at, side="right") - 1
-    if bool((found < 0).any()):
+    begin_positions = np.searchsorted(begins.at, at, side="right") - 1
+    if bool((begin_positions < 0).any()):
         raise _broken("a change comes before its transaction")
-    return begins.time[found] if len(found) else np.empty(0, np.int64)
+    return begins.time[begin_positions] if len(begin_positions) else np.empty(0, np.int64)

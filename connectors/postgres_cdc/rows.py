@@ -14,7 +14,7 @@ from stateplan.common.changelog import KIND, RowKind
 from stateplan.common.errors import DataError
 from stateplan.common.secrets import resolved
 from stateplan.connectors.formats.base import Fields
-from stateplan.connectors.jdbc.postgres import quoted
+from stateplan.connectors.jdbc.postgres import quote_name
 from stateplan.connectors.postgres_cdc.pgoutput import (
     DELETE,
     INSERT,
@@ -29,7 +29,7 @@ from stateplan.connectors.postgres_cdc.pgoutput import (
     Values,
     change_times,
     changes,
-    truncated,
+    truncated_tables,
 )
 from stateplan.connectors.postgres_cdc.values import TYPES, fits, values
 from stateplan.connectors.splits import Split
@@ -46,27 +46,28 @@ class ChangeSplit(Split):
         name: of the file.
         tables: OIDs of the tables of the source.
         types: OID of a type that users created, as text, to the internal name that counts.
-        copied: whether they are rows that were there in the beginning; else changes.
+        is_copy: whether they are rows that were there in the beginning; else changes.
     """
 
     name: str
     tables: Sequence[str]
     types: Mapping[str, str]
-    copied: bool = False
+    is_copy: bool = False
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What a query reads of the changes. Picklable.
+class RowReader:
+    """The columns, rows and tables of the changes that a query reads. Picklable.
 
     Attributes:
         fields: name and type of the columns, in output order.
-        metadata: keys that follow them.
+        metadata: keys of the metadata columns that follow them.
         key: columns of the primary key; empty for none.
-        retract: whether changes have their old rows (``changelog-mode`` = ``all``).
-        skip_truncate: whether a TRUNCATE changes nothing.
-        database: its name, for the metadata; may be a reference.
-        types: OID of a type that users created to the internal name that counts: of a domain, that of its base.
+        retract: whether updates also produce the old row (``changelog-mode`` = ``all``).
+        skip_truncate: whether a TRUNCATE is ignored.
+        database: the name of the database, for the metadata; may be a reference.
+        types: maps the OID of a user-defined type to the internal name of the type that decodes it. For a domain, that
+            is its base type.
         tables: OIDs of the tables; empty for all.
     """
 
@@ -79,7 +80,7 @@ class Reading:
     types: Mapping[int, str] = field(default_factory=dict)
     tables: frozenset[int] = frozenset()
 
-    def of(self, split: ChangeSplit) -> Reading:
+    def of(self, split: ChangeSplit) -> RowReader:
         """The same, with what a split says about the database."""
         types = {int(oid): name for oid, name in split.types.items()}
         return replace(self, types=types, tables=frozenset(map(int, split.tables)))
@@ -95,7 +96,7 @@ class Reading:
         messages = Messages(array)
         self._check_truncates(messages)
         frames = [
-            self._changed(change, change_times(messages, change.at))
+            self._changed_rows(change, change_times(messages, change.at))
             for change in changes(messages)
             if not self.tables or change.relation.oid in self.tables
         ]
@@ -104,16 +105,16 @@ class Reading:
         return pl.concat(frames).sort(_ORDER).drop(_ORDER)
 
     def _check_truncates(self, messages: Messages) -> None:
-        at = messages.where(TRUNCATE)
+        at = messages.positions_of(TRUNCATE)
         if self.skip_truncate or not len(at):
             return
-        names = {r.oid: r for r in map(Relation.of, map(messages.message, messages.where(RELATION)))}
+        names = {r.oid: r for r in map(Relation.of, map(messages.message, messages.positions_of(RELATION)))}
         for index in at:
-            for oid in truncated(messages.message(index)):
+            for oid in truncated_tables(messages.message(index)):
                 if not self.tables or oid in self.tables:
                     raise DataError("DATA445", table=_path(names[oid]) if oid in names else oid)
 
-    def _changed(self, change: ChangeBatch, times: Integers) -> pl.DataFrame:
+    def _changed_rows(self, change: ChangeBatch, times: Integers) -> pl.DataFrame:
         relation, kinds = change.relation, change.kinds
         places = {name: self._place(relation, name, data_type) for name, data_type in self.fields}
         self._check_old(change)
@@ -122,11 +123,11 @@ class Reading:
         if len(updates):
             at = change.old_of[updates]
             rows, old = np.searchsorted(change.new_of, at), change.old.take(updates)
-            whole = change.whole[updates]
+            is_whole = change.is_whole[updates]
             keys = [_find(relation, name) for name in self.key]
             for place in {*places.values(), *(k for k in keys if k is not None)}:
-                new.fill(place, old.take(whole), rows[whole])
-            has_new_key[at] = self._moved(relation, new.take(rows), old)
+                new.fill(place, old.take(is_whole), rows[is_whole])
+            has_new_key[at] = self._has_new_key(relation, new.take(rows), old)
         for name, place in places.items():
             if bool(new.left_out(place).any()):
                 raise DataError("DATA442", table=_path(relation), column=name, sql=_sql(relation))
@@ -135,8 +136,8 @@ class Reading:
         old_kinds = np.where((kinds[of] == DELETE) | has_new_key[of], RowKind.DELETE, RowKind.UPDATE_BEFORE)[
             has_old_row
         ]
-        there = np.where((kinds == INSERT) | has_new_key, RowKind.INSERT, RowKind.UPDATE_AFTER)[change.new_of]
-        sides = ((change.old.take(has_old_row), of[has_old_row], old_kinds, 0), (new, change.new_of, there, 1))
+        added_kinds = np.where((kinds == INSERT) | has_new_key, RowKind.INSERT, RowKind.UPDATE_AFTER)[change.new_of]
+        sides = ((change.old.take(has_old_row), of[has_old_row], old_kinds, 0), (new, change.new_of, added_kinds, 1))
         frames = []
         for side, at, row_kinds, second in sides:
             columns = [
@@ -155,34 +156,34 @@ class Reading:
         path, sql = _path(relation), _sql(relation)
         needs_key = change.kinds != INSERT
         if self.retract:
-            needs_key[change.old_of[change.whole]] = False
+            needs_key[change.old_of[change.is_whole]] = False
         elif relation.full:
             return
         if not needs_key.any():
             return
-        what = "a deletion" if change.kinds[needs_key][0] == DELETE else "an update"
+        operation = "a deletion" if change.kinds[needs_key][0] == DELETE else "an update"
         if self.retract:
-            raise DataError("DATA441", what=what, table=path, sql=sql)
+            raise DataError("DATA441", what=operation, table=path, sql=sql)
         key_columns = [column.name for column in relation.columns if column.key]
         for name in self.key:
             place = _find(relation, name)
             if place is None or not relation.columns[place].key:
-                raise DataError("DATA441.key", what=what, column=name, columns=key_columns, table=path, sql=sql)
+                raise DataError("DATA441.key", what=operation, column=name, columns=key_columns, table=path, sql=sql)
 
-    def _moved(self, relation: Relation, new: Values, old: Values) -> Flags:
+    def _has_new_key(self, relation: Relation, new: Values, old: Values) -> Flags:
         """Whether an update gives a row another key: to whoever keeps rows by their keys, it is another row."""
         differs = np.zeros(len(old.kinds[0]), bool)
         for name in self.key:
             place = _find(relation, name)
             if place is None:
-                raise _missing(relation, name, dict(self.fields).get(name))
+                raise _missing_column(relation, name, dict(self.fields).get(name))
             differs |= new.text(place).ne_missing(old.text(place)).to_numpy()
         return differs
 
     def _place(self, relation: Relation, name: str, data_type: Any) -> int:
         place = _find(relation, name)
         if place is None:
-            raise _missing(relation, name, data_type)
+            raise _missing_column(relation, name, data_type)
         oid = relation.columns[place].type
         actual = TYPES.get(oid) or self.types.get(oid) or f"of the type with the OID {oid}"
         if not fits(actual, data_type):
@@ -213,7 +214,7 @@ class Reading:
 
     # ---- the rows that were there ------------------------------------------------------------------------------
 
-    def copied(self, table: pa.Table, schema: str, name: str) -> pl.DataFrame:
+    def copied_rows(self, table: pa.Table, schema: str, name: str) -> pl.DataFrame:
         """Rows of a table that were there when the job began, as insertions.
 
         Args:
@@ -250,7 +251,7 @@ def _find(relation: Relation, name: str) -> int | None:
     return find_column([column.name for column in relation.columns], name)
 
 
-def _missing(relation: Relation, name: str, data_type: Any) -> DataError:
+def _missing_column(relation: Relation, name: str, data_type: Any) -> DataError:
     return DataError("DATA444", table=_path(relation), column=name, declared=data_type or "the primary key")
 
 
@@ -259,4 +260,4 @@ def _path(relation: Relation) -> str:
 
 
 def _sql(relation: Relation) -> str:
-    return f"{quoted(relation.schema)}.{quoted(relation.name)}"
+    return f"{quote_name(relation.schema)}.{quote_name(relation.name)}"

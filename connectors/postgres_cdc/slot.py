@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from stateplan.common.errors import RunError, StateplanError, nearest
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.columns import TableInfo, find_table, fitting
-from stateplan.connectors.jdbc.postgres import Diagnosis, Server, close, execute, literal, quoted, rows
+from stateplan.connectors.jdbc.postgres import Diagnosis, Server, close, execute, literal, quote_name, rows
 from stateplan.connectors.postgres_cdc.rows import find_column
 from stateplan.connectors.postgres_cdc.values import fits
 
@@ -144,7 +144,7 @@ class CapturedTable:
     @property
     def only(self) -> str:
         """Its name as SQL, without tables that inherit from it: those are tables of their own."""
-        return ("" if self.partitioned else "ONLY ") + f"{quoted(self.schema)}.{quoted(self.name)}"
+        return ("" if self.partitioned else "ONLY ") + f"{quote_name(self.schema)}.{quote_name(self.name)}"
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class Position:
 
     Attributes:
         flushed: where the log of the server ends.
-        confirmed: from where on the slot keeps the log; None where there is no slot.
+        confirmed: from where on the slot keeps the log; None if there is no slot.
         cluster: the system identifier of the server, which its standbys share.
     """
 
@@ -190,21 +190,21 @@ class Slot:
     def __init__(self, origin: Origin) -> None:
         self.origin = origin
         self.server = origin.server
-        self._opened: Any = None
+        self._connection: Any = None
         self._locked = False
 
     def close(self) -> None:
         """Ends the connection, and with it the lock."""
-        if self._opened is not None:
-            close(self._opened)
-            self._opened = None
+        if self._connection is not None:
+            close(self._connection)
+            self._connection = None
             self._locked = False
 
     # ---- connection --------------------------------------------------------------------------------------------
 
     @contextmanager
     def connection(self, with_lock: bool = True) -> Iterator[Any]:
-        """The connection. After an error it is made anew.
+        """The connection. After an error it is created again.
 
         Args:
             with_lock: whether no other job may have the slot.
@@ -214,11 +214,11 @@ class Slot:
         """
         try:
             with self.server.coded("is asked for changes"):
-                if self._opened is None:
-                    self._opened = self.server.connect(autocommit=True)
+                if self._connection is None:
+                    self._connection = self.server.connect(autocommit=True)
                 if with_lock:
                     self._lock()
-                yield self._opened
+                yield self._connection
         except BaseException:
             self.close()
             raise
@@ -228,15 +228,15 @@ class Slot:
             return
         key = zlib.crc32(self.origin.slot.encode()) >> 1
 
-        def taken() -> bool:
-            return bool(rows(self._opened, f"SELECT pg_try_advisory_lock({_LOCK}, {key})")[0][0])
+        def try_lock() -> bool:
+            return bool(rows(self._connection, f"SELECT pg_try_advisory_lock({_LOCK}, {key})")[0][0])
 
         def error() -> RunError:
             locks = f"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND classid = {_LOCK} AND objid = {key}"
-            pids = [str(row[0]) for row in rows(self._opened, f"{locks} AND granted")]
+            pids = [str(row[0]) for row in rows(self._connection, f"{locks} AND granted")]
             return self._in_use(", ".join(pids) or "?")
 
-        self._wait(taken, error)
+        self._wait(try_lock, error)
         self._locked = True
 
     def _wait(self, is_done: Callable[[], bool], error: Callable[[], RunError]) -> None:
@@ -250,7 +250,7 @@ class Slot:
         return RunError("RUN157", slot=self.origin.slot, server=self.server.summary, pid=pid)
 
     def _patient(self, call: Callable[[], T]) -> T:
-        """What a call gives that may find the slot in use for a while, by a process that was killed, say."""
+        """What a call returns that may find the slot in use for a while, by a process that was killed, say."""
         until = time.monotonic() + self.origin.seconds
         while True:
             try:
@@ -270,25 +270,25 @@ class Slot:
         """The tables that the options name, checked against the declared columns.
 
         Raises:
-            RunError: RUN143, there is none; RUN144 or RUN145, a column is missing or of another type; RUN159, its
+            RunError: RUN143, it does not exist; RUN144 or RUN145, a column is missing or of another type; RUN159, its
                 changes are not in the log.
         """
         with self.connection(with_lock=False) as connection:
-            there = rows(connection, _TABLES)
-            matching = [row for row in there if self.origin.names(row[1], row[2])]
+            existing_tables = rows(connection, _TABLES)
+            matching = [row for row in existing_tables if self.origin.names(row[1], row[2])]
             oids = {row[0] for row in matching}
             tables = []
             for oid, in_schema, name, kind, persistence, root in matching:
                 if root in oids and root != oid:
                     continue
                 if persistence != "p":
-                    where = self.server.summary
-                    raise RunError("RUN159", table=f"{in_schema}.{name}", server=where, problem="is UNLOGGED")
-                info = find_table(connection, self.server, f"{quoted(in_schema)}.{quoted(name)}")
+                    server = self.server.summary
+                    raise RunError("RUN159", table=f"{in_schema}.{name}", server=server, problem="is UNLOGGED")
+                info = find_table(connection, self.server, f"{quote_name(in_schema)}.{quote_name(name)}")
                 tables.append(CapturedTable(oid, in_schema, name, kind == "p", self._columns(info)))
         if not tables:
             table_name = f"{self.origin.schema}.{self.origin.table}"
-            names = [f"{row[1]}.{row[2]}" for row in there]
+            names = [f"{row[1]}.{row[2]}" for row in existing_tables]
             raise RunError(
                 "RUN143", server=self.server.summary, name=f"'{table_name}'", hint=nearest(table_name, names)
             )
@@ -343,18 +343,18 @@ class Slot:
         """
         name = literal(self.origin.publication)
         with self.connection() as connection:
-            there = bool(rows(connection, f"SELECT 1 FROM pg_publication WHERE pubname = {name}"))
-            if not there and self.origin.create != "disabled":
+            exists = bool(rows(connection, f"SELECT 1 FROM pg_publication WHERE pubname = {name}"))
+            if not exists and self.origin.create != "disabled":
                 version = int(rows(connection, "SELECT current_setting('server_version_num')")[0][0])
                 self._check_identity(connection, tables)
                 execute(connection, self._creation(tables, version))
-        return not there, self.check_published({table.oid: table.path for table in tables})
+        return not exists, self.check_published({table.oid: table.path for table in tables})
 
     def _check_identity(self, connection: Any, tables: list[CapturedTable]) -> None:
         """Raises RunError RUN159 where the server would refuse updates and deletions of a table that is published."""
-        which = f"c.oid IN ({', '.join(str(table.oid) for table in tables)})"
-        which = "TRUE" if self.origin.create == "all_tables" else which
-        tables_without = rows(connection, _NO_IDENTITY.format(which=which))
+        condition = f"c.oid IN ({', '.join(str(table.oid) for table in tables)})"
+        condition = "TRUE" if self.origin.create == "all_tables" else condition
+        tables_without = rows(connection, _NO_IDENTITY.format(which=condition))
         if tables_without:
             raise RunError("RUN159.no_identity", table=tables_without[0][0], server=self.server.summary)
 
@@ -365,7 +365,7 @@ class Slot:
         if version >= 180000:
             settings.append("publish_generated_columns = stored")
         options = f" WITH ({', '.join(settings)})" if settings else ""
-        return f"CREATE PUBLICATION {quoted(self.origin.publication)} {of}{options}"
+        return f"CREATE PUBLICATION {quote_name(self.origin.publication)} {of}{options}"
 
     def check_published(self, tables: Mapping[int, str], has_begun: bool = False) -> Publication:
         """The publication.
@@ -375,14 +375,14 @@ class Slot:
             has_begun: whether the job has read the publication before.
 
         Raises:
-            RunError: changes would be missing: RUN159, a table is gone or has another name; RUN160, the publication
-                is gone, or leaves out some of them.
+            RunError: changes would be missing: RUN159, a table is gone or has another name; RUN160, the publication is
+                gone, or omits some of them.
         """
         oid, marks = 0, {}
         with self.connection() as connection:
             query = _PUBLISHED.format(publication=literal(self.origin.publication), oids=", ".join(map(str, tables)))
             publications = {row[0]: row[1:] for row in rows(connection, query)}
-        publication, server, name = self.origin.publication, self.server.summary, quoted(self.origin.publication)
+        publication, server, name = self.origin.publication, self.server.summary, quote_name(self.origin.publication)
         unfit = functools.partial(RunError, "RUN160.unfit", publication=publication, server=server, name=name)
         for number, path in tables.items():
             if number not in publications:
@@ -393,7 +393,7 @@ class Slot:
             if not self.origin.names(schema, table):
                 raise RunError("RUN159.renamed", table=path, now=f"{schema}.{table}", server=server)
             marks[str(number)] = mark
-            sql = f"{quoted(schema)}.{quoted(table)}"
+            sql = f"{quote_name(schema)}.{quote_name(table)}"
             if oid is None:
                 code = "RUN160.dropped" if has_begun else "RUN160"
                 raise RunError(code, publication=publication, table=path, server=server, name=name, sql=sql)
@@ -428,11 +428,11 @@ class Slot:
         """
         with self.connection() as connection:
             slot_row = rows(connection, _SLOT.format(slot=literal(self.origin.slot)))[0]
-        flushed_lsn, plugin, database, status, confirmed_lsn, there, here, cluster = slot_row
+        flushed_lsn, plugin, database, status, confirmed_lsn, exists, is_own_database, cluster = slot_row
         slot, server = self.origin.slot, self.server.summary
-        if not there:
+        if not exists:
             return Position(flushed_lsn, None, cluster)
-        if plugin != "pgoutput" or not here:
+        if plugin != "pgoutput" or not is_own_database:
             other = database or "no database"
             raise RunError("RUN155.other_plugin", plugin=plugin, database=other, slot=slot, server=server)
         if status == "lost" or confirmed_lsn is None:
@@ -454,7 +454,7 @@ class Slot:
                 rows(connection, f"SELECT pg_create_logical_replication_slot({name}, 'pgoutput')::text")
             except Error as error:
                 diagnosis = Diagnosis.of(error)
-                reason = self.server.hidden(diagnosis.message)
+                reason = self.server.without_secrets(diagnosis.message)
                 if diagnosis.state == "57014":
                     raise self._still_open(connection) from None
                 if diagnosis.state == "42501":
@@ -501,7 +501,7 @@ class Slot:
             until: the place in the log up to which to read.
             most: how many messages to read, at least; the transaction that passes it comes whole.
         """
-        publication = literal(quoted(self.origin.publication))
+        publication = literal(quote_name(self.origin.publication))
         query = (
             f"SELECT data FROM pg_logical_slot_peek_binary_changes({literal(self.origin.slot)}, '{lsn_text(until)}', "
             f"{most}, 'proto_version', '1', 'publication_names', {publication})"
@@ -519,7 +519,7 @@ class Slot:
         """The record batches of a query. Raises errors of the server as coded ones, which its reader does not.
 
         Args:
-            begin: runs the query, and gives its reader and the first batch.
+            begin: runs the query, and returns its reader and the first batch.
         """
         try:
             reader, batch = begin()
@@ -530,7 +530,7 @@ class Slot:
             raise self.server.error(error, "is asked for changes") from None
 
     def advance(self, lsn: int) -> None:
-        """Lets the server forget the log before a place. Does nothing where it has, or where the slot is in use."""
+        """Lets the server forget the log before a place. Does nothing if it has, or where the slot is in use."""
         position = self.position()
         if position.confirmed is None or not position.confirmed < lsn <= position.flushed:
             return

@@ -4,8 +4,8 @@ The process that plans reads the slot. It writes what a micro-batch will read to
 offset that names them: so a micro-batch that runs again reads the same, whatever has become of the slot, and workers
 need no connection. The slot is moved on when the micro-batch is committed.
 
-The rows that are there are copied in one transaction. Of the changes after it, those are left out whose transactions
-its snapshot has seen: nothing is missing and nothing comes twice, without a lock on the tables.
+The rows that are there are copied in one transaction. Of the changes after it, those are omitted whose transactions its
+snapshot has seen: nothing is missing and nothing comes twice, without a lock on the tables.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.failure_reasons import reason_of
 from stateplan.common.paths import AnyPath, rename
-from stateplan.connectors.jdbc.postgres import persistent, quoted, rows
+from stateplan.connectors.jdbc.postgres import persistent, quote_name, rows
 from stateplan.connectors.postgres_cdc.pgoutput import Transactions, Visible
-from stateplan.connectors.postgres_cdc.rows import ChangeSplit, Reading
+from stateplan.connectors.postgres_cdc.rows import ChangeSplit, RowReader
 from stateplan.connectors.postgres_cdc.slot import CapturedTable, Origin, Slot, lsn_text, may_pass
 from stateplan.connectors.protocol import Offset, OffsetSource
 
@@ -54,7 +54,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
 
     Args:
         origin: of the changes.
-        reading: what is read of them.
+        row_reader: what is read of them.
         mode: of start-up: ``initial``, ``snapshot``, ``latest-offset``, ``committed-offset`` or ``never``.
         append: whether all changes become insertions.
         max_changes: about how many a micro-batch has at most.
@@ -68,7 +68,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
     def __init__(
         self,
         origin: Origin,
-        reading: Reading,
+        row_reader: RowReader,
         mode: str,
         append: bool,
         max_changes: int,
@@ -76,7 +76,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         heartbeat: float,
     ) -> None:
         self.origin = origin
-        self.reading = reading
+        self.row_reader = row_reader
         self.mode = mode
         self.append = append
         self.max_changes = max_changes
@@ -84,7 +84,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         self.heartbeat = heartbeat
         self.bounded = mode == "snapshot"
         self._slot: Slot | None = None
-        self._given = time.monotonic()
+        self._planned_at = time.monotonic()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_slot": None}
@@ -137,9 +137,9 @@ class ChangeSource(OffsetSource[ChangeSplit]):
     def _latest(self, start: Offset) -> Offset:
         if not start:
             return self._begin()
-        copied, files = start.get("copied", 0), start.get("copy", {}).get("files", 0)
-        if copied < files:
-            return {**start, "copied": min(files, copied + max(1, self.max_changes // _ROWS))}
+        copied_tables, files = start.get("copied", 0), start.get("copy", {}).get("files", 0)
+        if copied_tables < files:
+            return {**start, "copied": min(files, copied_tables + max(1, self.max_changes // _ROWS))}
         return start if self.bounded else self._more(start)
 
     def plan(self, start: Offset, end: Offset) -> list[ChangeSplit]:
@@ -147,7 +147,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         first, last = start.get("copied", 0), end.get("copied", 0)
         if first < last:
             copy = end["copy"]["id"]
-            return [ChangeSplit(_copy_name(copy, i), tables, types, copied=True) for i in range(first, last)]
+            return [ChangeSplit(_copy_name(copy, i), tables, types, is_copy=True) for i in range(first, last)]
         batch, count = end.get("batch") or ("", 0)
         return [ChangeSplit(_batch_name(start["lsn"], batch, i), tables, types) for i in range(count)]
 
@@ -157,11 +157,11 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         for path in self._files():
             if path.name.startswith(_COPY):
                 number = int(path.stem.rpartition("-")[2])
-                done = path.name.startswith(_copy_name(end.get("copy", {}).get("id", ""), None))
-                gone = done and number < end.get("copied", 0)
+                is_copy = path.name.startswith(_copy_name(end.get("copy", {}).get("id", ""), None))
+                is_committed = is_copy and number < end.get("copied", 0)
             else:
-                gone = lsn is not None and int(path.name[:16], 16) < lsn
-            if gone:
+                is_committed = lsn is not None and int(path.name[:16], 16) < lsn
+            if is_committed:
                 path.unlink(missing_ok=True)
         if lsn is not None and end.get("copied", 0) >= end.get("copy", {}).get("files", 0):
             try:
@@ -184,7 +184,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         if self.mode in ("initial", "snapshot"):
             offset |= {"copy": self._copy(tables), "copied": 0}
             offset["copied"] = min(offset["copy"]["files"], max(1, self.max_changes // _ROWS))
-        self._given = time.monotonic()
+        self._planned_at = time.monotonic()
         return offset
 
     def _start_of_log(self, tables: list[CapturedTable]) -> Offset:
@@ -233,7 +233,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
 
     def _rows_of(self, connection: Any, table: CapturedTable) -> Iterator[pa.RecordBatch]:
         names = [name for name, _ in self.origin.fields]
-        texts = [_text_sql(quoted(column), kind) for column, kind in table.columns]
+        texts = [_text_sql(quote_name(column), kind) for column, kind in table.columns]
         query = f"SELECT {', '.join(f'{t} AS c{i}' for i, t in enumerate(texts))} FROM {table.only}"
         facts = {"schema": table.schema, "table": table.name}
         schema = pa.schema([(name, pa.string()) for name in names], facts)
@@ -289,10 +289,10 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         attempt, count, end, transactions = self._fetch(start, until)
         self._check_log(start, transactions, position.confirmed)
         if count == 0 and end >= until == position.flushed:
-            elapsed = time.monotonic() - self._given
+            elapsed = time.monotonic() - self._planned_at
             if elapsed < self.heartbeat or until - lsn < _QUIET:
                 return start
-        self._given = time.monotonic()
+        self._planned_at = time.monotonic()
         more: Offset = {**start, "lsn": end, "batch": [attempt, count]}
         if transactions.last is not None:
             more["last"] = transactions.last
@@ -305,13 +305,13 @@ class ChangeSource(OffsetSource[ChangeSplit]):
 
     def _check_log(self, start: Offset, transactions: Transactions, confirmed_lsn: int) -> None:
         """Raises RunError RUN155 where the slot has other transactions before an offset than those that were read."""
-        last, last_passed = start.get("last"), transactions.passed
+        last, last_passed = start.get("last"), transactions.last_passed
         if last is None:
             return
-        missing = last_passed is None and last[0] >= confirmed_lsn
-        if missing:  # unless the slot was moved on just now, by a connection that broke
-            missing = last[0] >= (self.slot.position().confirmed or 0)
-        if missing or last_passed not in (None, last):
+        is_missing = last_passed is None and last[0] >= confirmed_lsn
+        if is_missing:  # unless the slot was moved on just now, by a connection that broke
+            is_missing = last[0] >= (self.slot.position().confirmed or 0)
+        if is_missing or last_passed not in (None, last):
             raise RunError(
                 "RUN155.other_log",
                 server=self.origin.server.summary,
@@ -379,17 +379,17 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             RunError: RUN165, it is not there.
             DataError: DATA440 to DATA445.
         """
-        reading = self.reading.of(split)
+        row_reader = self.row_reader.of(split)
         path = self._folder() / split.name
         try:
             table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
         except (OSError, pa.ArrowException) as error:
             raise RunError("RUN165", file=path, doing="read", reason=reason_of(error)) from error
-        if split.copied:
+        if split.is_copy:
             facts: Mapping[bytes, bytes] = table.schema.metadata
-            frame = reading.copied(table, facts[b"schema"].decode(), facts[b"table"].decode())
+            frame = row_reader.copied_rows(table, facts[b"schema"].decode(), facts[b"table"].decode())
         else:
-            frame = reading.changes(table["message"].combine_chunks())
+            frame = row_reader.changes(table["message"].combine_chunks())
         yield frame.with_columns(pl.lit(0, pl.Int8()).alias(KIND)) if self.append else frame
 
 

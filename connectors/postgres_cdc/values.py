@@ -52,12 +52,12 @@ TYPES: Mapping[int, str] = {
 }
 """OID of a built-in type to its internal name. OIDs of types that users create are of their database."""
 
-_WHOLE = ("int2", "int4", "int8", "oid")
+_INTEGERS = ("int2", "int4", "int8", "oid")
 _FITS: Mapping[str, tuple[str, ...]] = {
     "BOOLEAN": ("bool",),
-    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), _WHOLE),
-    **dict.fromkeys(("FLOAT", "DOUBLE"), ("float4", "float8", "numeric", *_WHOLE)),
-    "DECIMAL": ("numeric", *_WHOLE),
+    **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT"), _INTEGERS),
+    **dict.fromkeys(("FLOAT", "DOUBLE"), ("float4", "float8", "numeric", *_INTEGERS)),
+    "DECIMAL": ("numeric", *_INTEGERS),
     **dict.fromkeys(("BINARY", "VARBINARY"), ("bytea",)),
     "DATE": ("date",),
     "TIME_WITHOUT_TIME_ZONE": ("time",),
@@ -107,7 +107,7 @@ def values(text: pl.Series, data_type: LogicalType, column: str, table: str) -> 
 
 
 def _scalar(text: pl.Series, data_type: LogicalType) -> pl.Series:
-    """Values, NULL where a text is none of the type."""
+    """Values, NULL if a text is none of the type."""
     root, target = data_type.root, data_type.polars()
     if data_type.is_string:
         return text
@@ -125,8 +125,8 @@ def _scalar(text: pl.Series, data_type: LogicalType) -> pl.Series:
     if root == "TIME_WITHOUT_TIME_ZONE":
         unit = 10 ** (9 - min(data_type.precision or 0, 3))
         nanos = text.str.to_time("%H:%M:%S%.f", strict=False).cast(pl.Int64())
-        whole: pl.Series = nanos // unit * unit
-        return whole.cast(pl.Time())
+        truncated_nanos: pl.Series = nanos // unit * unit
+        return truncated_nanos.cast(pl.Time())
     if data_type.is_timestamp:
         return _timestamp(text, data_type)
     parsed_values = text.cast(target, strict=False)
@@ -158,7 +158,7 @@ def _decimal(text: pl.Series, data_type: LogicalType) -> pl.Series:
 
 
 def _array(text: pl.Series, data_type: LogicalType) -> pl.Series:
-    """Arrays of one dimension, NULL where a text is none."""
+    """Arrays of one dimension, NULL if a text is none."""
     rows = [None if t is None else elements(t) for t in text]
     flat = pl.Series([item for row in rows for item in row or ()], dtype=pl.String())
     parsed_elements = _scalar(flat, data_type.children[0])
@@ -188,7 +188,7 @@ def elements(text: str) -> list[str | None] | None:
     at = 0
     while at <= len(body):
         if body[at : at + 1] == '"':
-            part, at = _quoted(body, at + 1)
+            part, at = _quoted_item(body, at + 1)
             parts.append(part)
         else:
             end = body.find(",", at)
@@ -202,8 +202,8 @@ def elements(text: str) -> list[str | None] | None:
     return parts
 
 
-def _quoted(body: str, at: int) -> tuple[str, int]:
-    """What stands between double quotes, and the place behind them."""
+def _quoted_item(body: str, at: int) -> tuple[str, int]:
+    """What is between double quotes, and the position after them."""
     part = []
     while at < len(body) and body[at] != '"':
         if body[at] == "\\":

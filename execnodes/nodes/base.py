@@ -95,15 +95,15 @@ class ExecNode(PlanModel):
     KEEPS_STATE: ClassVar[bool] = False
     """Whether nodes of this type keep state, with or without a TTL."""
     EMITS: ClassVar[ChangelogMode | None] = None
-    """The kinds of changes that nodes of this type emit, whatever they get; None where it depends."""
+    """The kinds of changes that nodes of this type emit, whatever they get; None if it depends."""
     TAKES: ClassVar[ChangelogMode | None] = None
-    """The kinds of changes that the inputs of nodes of this type can only have; None where it depends."""
+    """The kinds of changes that the inputs of nodes of this type can only have; None if it depends."""
 
     NAMED_STATES: ClassVar[bool] = False
     """Whether people chose the names of its states."""
 
     NEEDS_UPDATE_BEFORE: ClassVar[bool | None] = None
-    """Whether inputs have to send the old rows of updates, whoever reads the node; None where its readers decide."""
+    """Whether inputs have to send the old rows of updates, whoever reads the node; None if its readers decide."""
 
     FORWARDS_ROWS: ClassVar[bool] = False
     """Whether it emits exactly the rows and changes that its inputs send."""
@@ -251,7 +251,7 @@ class ExecNode(PlanModel):
         return field_types(inputs[0]) if self.KEEPS_FIELDS else None
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
-        """The kinds of changes it emits; None where that cannot be told. Most nodes pass on the kinds they get.
+        """The kinds of changes it emits; None if that cannot be determined. Most nodes pass on the kinds they get.
 
         Source: Flink's ``FlinkChangelogModeInferenceProgram``.
 
@@ -287,7 +287,7 @@ class ExecNode(PlanModel):
 
 
 def entries_of(node: ExecNode) -> tuple[StateMetadata, ...]:
-    """The plan's state entries of a node, as they are written; nothing where the plan has none."""
+    """The plan's state entries of a node, as they are written; nothing if the plan has none."""
     return node.entries if isinstance(node, StatefulNode) else ()
 
 
@@ -316,7 +316,7 @@ def kept_keys(node: ExecNode) -> tuple[str, ...]:
 
 
 def with_input_modes(node: N, modes: Iterable[ChangelogMode | None]) -> N:
-    """A node that knows the kinds of changes that each input emits; None for one of which they cannot be told."""
+    """A node that knows the kinds of changes that each input emits; None for one of which they cannot be determined."""
     copy = node.model_copy()
     copy._modes = tuple(modes)  # noqa: SLF001 - of this module
     return copy
@@ -383,7 +383,7 @@ class TimeBoundNode(StatefulNode):
         return TIMED_STATE_TTL
 
     def retention(self, index: int) -> int:
-        """How long a row of the state ``index`` is kept before time drops it, ms; 0 where the plan does not say."""
+        """How long a row of the state ``index`` is kept before time drops it, ms; 0 if the plan does not say."""
         return 0
 
     @model_validator(mode="after")

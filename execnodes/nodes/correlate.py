@@ -47,7 +47,7 @@ def _nameless(rex: Rex) -> Rex:
 
 @exec_node("correlate")
 class Correlate(_Correlate):
-    """Joins each row with the rows that a table function gives for it.
+    """Joins each row with the rows that a table function returns for it.
 
     .. code-block:: sql
 
@@ -59,7 +59,7 @@ class Correlate(_Correlate):
 
 @exec_node("python-correlate")
 class PythonCorrelate(_Correlate):
-    """Joins each row with the rows that a Python table function gives for it.
+    """Joins each row with the rows that a Python table function returns for it.
 
     .. code-block:: sql
 

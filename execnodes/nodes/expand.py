@@ -1,4 +1,4 @@
-"""Several rows for each row."""
+"""Emits several rows for each row."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from stateplan.execnodes.registry import exec_node
 
 @exec_node("group-table-aggregate", states=("groupAggregateState",))
 class GroupTableAggregate(Grouping):
-    """Keeps an accumulator per group and emits the rows that a table aggregate function gives for it.
+    """Keeps an accumulator per group and emits the rows that a table aggregate function returns for it.
 
     The fields are those of Flink's ``StreamExecGroupTableAggregate``, which Flink cannot write into a plan.
 

@@ -12,7 +12,7 @@ from stateplan.execnodes.registry import exec_node
 
 @exec_node("limit")
 class Limit(RankBase):
-    """Keeps the first rows that arrive; rows that are retracted make room for others.
+    """Keeps the first rows that arrive. When one of them is retracted, another row takes its place.
 
     .. code-block:: sql
 

@@ -151,7 +151,7 @@ class OverNode(TimeBoundNode):
         return (*field_types(inputs[0]), *(call.type for call in calls))
 
     def preceding(self, group: OverGroup) -> int | None:
-        """How many rows before the current one, or milliseconds, the frame begins; None where that is no constant."""
+        """How many rows before the current one, or milliseconds, the frame begins; None if that is not a constant."""
         if group.lower_bound.kind == "CURRENT_ROW":
             return 0
         offset = self.over_spec.constant(group.lower_bound.offset)

@@ -49,7 +49,7 @@ class ProcessTableFunction(StatefulNode):
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """As the plan has them; where it has none, those of the function, once it is known."""
+        """As the plan has them; if it has none, those of the function, once it is known."""
         return tuple(entry.name for entry in self.states or self._declared_states)
 
     def ttls(self, session: Mapping[str, str] | None = None) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Calls of scalar functions that stand alone: of Python ones, and of asynchronous ones."""
+"""Calls of scalar functions that are alone: of Python ones, and of asynchronous ones."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class TableSourceScanV1(TableSourceScan):
 def ability_meaning(abilities: Sequence[Ability], names: tuple[str, ...]) -> list[Any]:
     """What was pushed into a source or sink, with fields by name.
 
-    Projections are left out, as the output fields say the same and do not move when a table gets a column.
+    Projections are omitted, as the output fields say the same and do not move when a table gets a column.
 
     Args:
         abilities: in the order they were applied.

@@ -18,7 +18,7 @@ from stateplan.functions.rex import Literal
 
 @exec_node("values", inputs=0)
 class Values(ExecNode):
-    """Gives constant rows, once.
+    """Returns constant rows, once.
 
     .. code-block:: sql
 

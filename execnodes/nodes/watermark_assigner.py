@@ -16,7 +16,7 @@ from stateplan.functions.rex_text import rex_text
 
 @exec_node("watermark-assigner")
 class WatermarkAssigner(ExecNode):
-    """Makes a timestamp the event time of the rows, and says how far event time has come.
+    """Makes a timestamp the event time of the rows, and says how far event time has advanced.
 
     .. code-block:: sql
 

@@ -49,7 +49,7 @@ class WindowedAggregate(ExecNode):
     def _output_types(
         self, inputs: Sequence[LogicalType], properties: Sequence[NamedWindowProperty]
     ) -> Sequence[LogicalType]:
-        """The types of keys, calls and what is told of the window."""
+        """The types of the keys, calls and window properties."""
         types = field_types(inputs[0])
         return (*(types[k] for k in self.grouping), *(c.type for c in self.agg_calls), *map(property_type, properties))
 
@@ -105,7 +105,7 @@ class LocalWindowAggregate(_Windowed):
 
 @exec_node("global-window-aggregate", states=(WINDOW_STATE,))
 class GlobalWindowAggregate(_Emitting):
-    """Merges partial results of each key and window, and emits a window when the watermark has come to its end.
+    """Merges partial results of each key and window, and emits a window when the watermark has reached its end.
 
     .. code-block:: sql
 
@@ -138,7 +138,7 @@ class GlobalWindowAggregate(_Emitting):
 
 @exec_node("window-aggregate", states=(WINDOW_STATE,))
 class WindowAggregate(_Emitting):
-    """Aggregates the rows of each key and window, and emits a window when the watermark has come to its end; one of
+    """Aggregates the rows of each key and window, and emits a window when the watermark has reached its end; one of
     processing time when the clock has.
 
     .. code-block:: sql
@@ -161,7 +161,7 @@ class WindowAggregate(_Emitting):
 @exec_node("group-window-aggregate", states=(WINDOW_STATE,))
 class GroupWindowAggregate(WindowedAggregate, TimeBoundNode):
     """Aggregates the rows of each key and window of ``GROUP BY TUMBLE(...)``, HOP or SESSION, and emits a window when
-    the watermark has come to its end; one of processing time when the clock has. As options of the session say, it
+    the watermark has reached its end; one of processing time when the clock has. As options of the session say, it
     emits windows before their end too, and late ones again.
 
     .. code-block:: sql

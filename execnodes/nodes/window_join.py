@@ -16,7 +16,7 @@ from stateplan.execnodes.windows import Windowing, window_length, window_text
 
 @exec_node("window-join", inputs=2, states=("leftState", "rightState"))
 class WindowJoin(InsertOnlyNode):
-    """Joins rows that are in the same window, when the watermark has come to its end.
+    """Joins rows that are in the same window, when the watermark has reached its end.
 
     .. code-block:: sql
 

@@ -24,7 +24,7 @@ _TIMESTAMP = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", nullable=False, precisio
 @exec_node("window-table-function", states=("sessionWindowState",))
 class WindowTableFunction(TimeBoundNode):
     """Emits each row once for every window that it is in, with start, end and last instant of the window. Rows of
-    SESSION windows wait in state until the watermark has come to the end of their session.
+    SESSION windows wait in state until the watermark has reached the end of their session.
 
     .. code-block:: sql
 

@@ -13,7 +13,7 @@ from stateplan.functions.user import AsyncLimits, UserFunction
 
 
 def awaited(function: UserFunction, call: Callable[..., Any], rows: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """What the function gives for each of ``rows``, in their order. A call that fails is made again as often as its
+    """What the function returns for each of ``rows``, in their order. A call that fails is made again as often as its
     limits say; the time they give counts from the first attempt.
 
     Raises:
@@ -25,7 +25,7 @@ def awaited(function: UserFunction, call: Callable[..., Any], rows: Sequence[tup
         async with gate:
             try:
                 async with asyncio.timeout(limits.timeout / 1000 if limits.timeout else None):
-                    return await _tried(call, row, limits)
+                    return await _call_with_retries(call, row, limits)
             except StateplanError:
                 raise
             except TimeoutError as cause:
@@ -46,8 +46,8 @@ def awaited(function: UserFunction, call: Callable[..., Any], rows: Sequence[tup
     return asyncio.run_coroutine_threadsafe(every(), _loop()).result()
 
 
-async def _tried(call: Callable[..., Any], row: tuple[Any, ...], limits: AsyncLimits) -> Any:
-    for _ in range(limits.again):
+async def _call_with_retries(call: Callable[..., Any], row: tuple[Any, ...], limits: AsyncLimits) -> Any:
+    for _ in range(limits.retries):
         try:
             return await call(*row)
         except StateplanError:

@@ -1,9 +1,8 @@
 """Rendering row expressions as Polars expressions: the renderer, and the registry of how each function is rendered.
 
-A rendered expression never raises for a row that Flink would not fail on: what can fail gives NULL there and records
+A rendered expression never raises for a row that Flink would not fail on: what can fail returns NULL there and records
 a :class:`Check`, whose condition is only true on rows that Flink would evaluate (the branch of a CASE that is taken,
-the right side of an AND whose left is not FALSE). :mod:`runtime.transforms.calc` evaluates the checks with
-the values.
+the right side of an AND whose left is not FALSE). :mod:`runtime.transforms.calc` evaluates the checks with the values.
 """
 
 from __future__ import annotations
@@ -147,7 +146,7 @@ class Renderer:
         )
 
     def args(self, call: Call) -> list[pl.Expr]:
-        """All operands rendered, but symbols, which are no values."""
+        """All operands rendered, but symbols, which are not values."""
         return [self.expr(o) for o in call.operands if o.type.root != "SYMBOL"]
 
     def literal(self, t: LogicalType, value: Any) -> pl.Expr:
@@ -166,7 +165,7 @@ class Renderer:
         return pl.col(f"{RANDOM}{number}")
 
     def watermark(self) -> pl.Expr:
-        """How far event time has come, epoch milliseconds as Int64; NULL before the first watermark."""
+        """How far event time has advanced, epoch milliseconds as Int64; NULL before the first watermark."""
         self.uses_watermark = True
         return pl.col(WATERMARK)
 
@@ -194,10 +193,10 @@ class Renderer:
 
     def strict(self, result: pl.Expr, function: str, problem: str, *values: pl.Expr) -> pl.Expr:
         """``result``, failing where it is NULL although no operand is."""
-        known = result.is_null()
+        fails = result.is_null()
         for value in values:
-            known = known & value.is_not_null()
-        self.fail_where(known, function, problem, *values)
+            fails = fails & value.is_not_null()
+        self.fail_where(fails, function, problem, *values)
         return result
 
 

@@ -1,6 +1,6 @@
 """How CAST and TRY_CAST run: Flink's cast rules over Polars expressions.
 
-A cast is a table entry by (source family, target family). What cannot be cast on a row gives NULL; for CAST from a
+A cast is a table entry by (source family, target family). What cannot be cast on a row returns NULL; for CAST from a
 character string that is an error, recorded as a check.
 """
 
@@ -51,7 +51,7 @@ def _decimal_to_double(e: pl.Expr, t: LogicalType) -> pl.Expr:
 
 def to_number(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     """A number as another numeric type: integers wrap around, doubles truncate and saturate as in Java, DECIMAL rounds
-    HALF_UP and is NULL where it overflows."""
+    HALF_UP and is NULL if it overflows."""
     if target.root == "DECIMAL":
         if source.root in _APPROXIMATE:
             return decimals.double_to_decimal(e.cast(pl.Float64), target)
@@ -60,7 +60,7 @@ def to_number(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
         return e
     if source.root == "DECIMAL":
         if target.is_integer:
-            return decimals.whole(e, source, "down").cast(target.polars(), wrap_numerical=True)
+            return decimals.whole_number(e, source, "down").cast(target.polars(), wrap_numerical=True)
         return _decimal_to_double(e, source).cast(target.polars())
     if source.root in _APPROXIMATE and target.root in ("TINYINT", "SMALLINT"):
         e = e.cast(pl.Int32, wrap_numerical=True)
@@ -109,19 +109,19 @@ def _parts_converted(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl
     return by_position(e, source.polars(), target.polars())
 
 
-def by_position(e: pl.Expr, given: pl.DataType, wanted: pl.DataType) -> pl.Expr:
+def by_position(e: pl.Expr, source: pl.DataType, target: pl.DataType) -> pl.Expr:
     """A value as another Polars type, the fields of rows by their position: Polars itself takes them by name."""
-    if given == wanted:
+    if source == target:
         return e
-    if isinstance(given, pl.Struct) and isinstance(wanted, pl.Struct):
+    if isinstance(source, pl.Struct) and isinstance(target, pl.Struct):
         fields = [
             by_position(e.struct.field(g.name), _instance(g.dtype), _instance(w.dtype)).alias(w.name)
-            for g, w in zip(given.fields, wanted.fields, strict=True)
+            for g, w in zip(source.fields, target.fields, strict=True)
         ]
         return pl.when(e.is_not_null()).then(pl.struct(fields))
-    if isinstance(given, pl.List) and isinstance(wanted, pl.List):
-        return e.list.eval(by_position(pl.element(), _instance(given.inner), _instance(wanted.inner)))
-    return e.cast(wanted)
+    if isinstance(source, pl.List) and isinstance(target, pl.List):
+        return e.list.eval(by_position(pl.element(), _instance(source.inner), _instance(target.inner)))
+    return e.cast(target)
 
 
 def _instance(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
@@ -131,11 +131,11 @@ def _instance(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
 Cast = Callable[[Renderer, pl.Expr, LogicalType, LogicalType], pl.Expr]
 
 
-def fit(e: pl.Expr, t: LogicalType, *, known: int | None = None) -> pl.Expr:
-    """Text cut to the length of CHAR or VARCHAR ``t``, and filled up with blanks for CHAR. ``known`` is a length that
+def fit(e: pl.Expr, t: LogicalType, *, most: int | None = None) -> pl.Expr:
+    """Text cut to the length of CHAR or VARCHAR ``t``, and filled up with blanks for CHAR. ``most`` is a length that
     the text is known not to exceed."""
     length = t.length or 1
-    if length < MAX_LENGTH and (known is None or known > length):
+    if length < MAX_LENGTH and (most is None or most > length):
         e = e.str.head(length)
     return e.str.pad_end(length) if t.root == "CHAR" else e
 
@@ -244,7 +244,7 @@ _CASTS: dict[tuple[str, str], Cast] = {
     ("NUMERIC", "NUMERIC"): lambda r, e, source, target: to_number(e, source, target),
     ("NUMERIC", "BOOLEAN"): lambda r, e, source, target: e.to_physical() != 0,
     ("BOOLEAN", "NUMERIC"): lambda r, e, source, target: to_number(e.cast(pl.Int32), INT, target),
-    ("CHARACTER", "CHARACTER"): lambda r, e, source, target: fit(e, target, known=source.length),
+    ("CHARACTER", "CHARACTER"): lambda r, e, source, target: fit(e, target, most=source.length),
     ("CHARACTER", "NUMERIC"): _text_to_number,
     ("CHARACTER", "BOOLEAN"): lambda r, e, source, target: parse_boolean(e),
     ("CHARACTER", "DATE"): lambda r, e, source, target: parse_date(e),
@@ -265,7 +265,7 @@ _CASTS: dict[tuple[str, str], Cast] = {
 
 
 def cast_value(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    """TRY_CAST: NULL where the value cannot be cast.
+    """TRY_CAST: NULL if the value cannot be cast.
 
     Raises:
         RunError: RUN302, for a pair of types without a cast.
@@ -284,8 +284,8 @@ def _can_fail(source: LogicalType, target: LogicalType) -> bool:
     return source.is_string and family(target) not in ("CHARACTER", "BINARY")
 
 
-def _lost(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr | None:
-    """Whether a value, or a part of it, cannot be cast: a text, or NaN and the infinities to DECIMAL. None where that
+def _fails_to_cast(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr | None:
+    """Whether a value, or a part of it, cannot be cast: a text, or NaN and the infinities to DECIMAL. None if that
     cannot be."""
     if _can_fail(source, target):
         return cast_value(r, e, source, target).is_null() & e.is_not_null()
@@ -294,32 +294,36 @@ def _lost(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> 
     if source.root != target.root:
         return None
     if source.root in ("ARRAY", "MULTISET"):
-        inner = _lost(r, pl.element(), source.children[0], target.children[0])
+        inner = _fails_to_cast(r, pl.element(), source.children[0], target.children[0])
     elif source.root == "MAP":
-        inner = _any_lost(r, pl.element(), [*zip(("key", "value"), source.children, target.children, strict=True)])
+        inner = _any_fails_to_cast(
+            r, pl.element(), [*zip(("key", "value"), source.children, target.children, strict=True)]
+        )
     elif source.root == "ROW":
         pairs = zip(source.fields, target.fields, strict=True)
-        return _any_lost(r, e, [(f.name, f.type, g.type) for f, g in pairs])
+        return _any_fails_to_cast(r, e, [(f.name, f.type, g.type) for f, g in pairs])
     else:
         return None
     return None if inner is None else e.list.eval(inner).list.any()
 
 
-def _any_lost(r: Renderer, e: pl.Expr, fields: Sequence[tuple[str, LogicalType, LogicalType]]) -> pl.Expr | None:
-    parts = [_lost(r, e.struct.field(name), source, target) for name, source, target in fields]
-    known = [part for part in parts if part is not None]
-    return pl.any_horizontal(known) if known else None
+def _any_fails_to_cast(
+    r: Renderer, e: pl.Expr, fields: Sequence[tuple[str, LogicalType, LogicalType]]
+) -> pl.Expr | None:
+    parts = [_fails_to_cast(r, e.struct.field(name), source, target) for name, source, target in fields]
+    conditions = [part for part in parts if part is not None]
+    return pl.any_horizontal(conditions) if conditions else None
 
 
 def cast_or_fail(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    """CAST: as :func:`cast_value`, and text that cannot be cast fails the job."""
+    """CAST: like :func:`cast_value`, but text that cannot be cast fails the job."""
     result = cast_value(r, e, source, target)
     problem = f"{{}} is not a valid {target.as_nullable().summary()}"
     if _can_fail(source, target):
         return r.strict(result, "CAST", problem, e)
-    lost = _lost(r, e, source, target)
-    if lost is not None:
-        r.fail_where(lost, "CAST", problem, e)
+    fails = _fails_to_cast(r, e, source, target)
+    if fails is not None:
+        r.fail_where(fails, "CAST", problem, e)
     return result
 
 
@@ -330,9 +334,9 @@ def cast_call(r: Renderer, call: Call) -> pl.Expr:
     if same_type(operand.type, call.type):
         return e
     if call.name == "TRY_CAST":
-        known = len(r.checks)
+        check_count = len(r.checks)
         result = cast_value(r, e, operand.type, call.type)
-        lost = None if operand.type.is_string else _lost(r, e, operand.type, call.type)
-        del r.checks[known:]
-        return result if lost is None else pl.when(~lost).then(result)
+        fails = None if operand.type.is_string else _fails_to_cast(r, e, operand.type, call.type)
+        del r.checks[check_count:]
+        return result if fails is None else pl.when(~fails).then(result)
     return cast_or_fail(r, e, operand.type, call.type)

@@ -104,8 +104,8 @@ def _map_value(e: pl.Expr, t: LogicalType, key: pl.Expr, rex: Rex) -> pl.Expr:
         )
         return hit.list.get(0, null_on_oob=True)
 
-    def find(entries: list[dict[str, Any]], wanted: Any) -> Any:
-        return next((x["value"] for x in entries if x["key"] == wanted), None)
+    def find(entries: list[dict[str, Any]], wanted_key: Any) -> Any:
+        return next((x["value"] for x in entries if x["key"] == wanted_key), None)
 
     return rowwise(find, [e, key], t.children[1].polars(), "MAP['key']")
 
@@ -154,8 +154,8 @@ def position(r: Renderer, call: Call) -> pl.Expr:
 def append(r: Renderer, call: Call) -> pl.Expr:
     e, value = _element_operand(r, call)
     inner = call.type.children[0]
-    added = _list_of([value.cast(inner.polars())], inner)
-    return _where_known([e], pl.concat_list([e, added] if call.name == "ARRAY_APPEND" else [added, e]))
+    addition = _list_of([value.cast(inner.polars())], inner)
+    return _where_known([e], pl.concat_list([e, addition] if call.name == "ARRAY_APPEND" else [addition, e]))
 
 
 @renders("ARRAY_REMOVE")
@@ -176,12 +176,12 @@ def _distinct(items: list[Any]) -> list[Any]:
 
 @renders("ARRAY_SORT")
 def sort(r: Renderer, call: Call) -> pl.Expr:
-    """Ascending unless told; NULL first when ascending and last when descending unless told."""
+    """Ascending by default. By default, NULL is first when ascending, and last when descending."""
     e, *flags = r.args(call)
-    known = [o.value if isinstance(o, Literal) else None for o in call.operands[1:]]
-    if len(known) == len(flags) and None not in known:
-        ascending = known[0] if known else True
-        nulls_first = known[1] if len(known) > 1 else ascending
+    flag_values = [o.value if isinstance(o, Literal) else None for o in call.operands[1:]]
+    if len(flag_values) == len(flags) and None not in flag_values:
+        ascending = flag_values[0] if flag_values else True
+        nulls_first = flag_values[1] if len(flag_values) > 1 else ascending
         return e.list.sort(descending=not ascending, nulls_last=not nulls_first)
 
     def one(items: list[Any], ascending: bool, nulls_first: bool | None = None) -> list[Any]:
@@ -209,17 +209,17 @@ def slice_(r: Renderer, call: Call) -> pl.Expr:
     return _where_known([e, *bounds], e.list.slice(first - 1, count))
 
 
-def _merged(r: Renderer, call: Call) -> list[pl.Expr]:
+def _converted_args(r: Renderer, call: Call) -> list[pl.Expr]:
     return [convert(r.expr(o), o.type, call.type) for o in call.operands]
 
 
 @renders("ARRAY_CONCAT", "ARRAY_UNION", "MAP_UNION")
 def concat(r: Renderer, call: Call) -> pl.Expr:
-    parts = _merged(r, call)
-    whole = pl.concat_list(parts)
+    parts = _converted_args(r, call)
+    elements = pl.concat_list(parts)
     if call.name == "ARRAY_UNION":
-        whole = whole.list.unique(maintain_order=True)
-    return _where_known(parts, _last_wins(whole, call.type) if call.name == "MAP_UNION" else whole)
+        elements = elements.list.unique(maintain_order=True)
+    return _where_known(parts, _last_wins(elements, call.type) if call.name == "MAP_UNION" else elements)
 
 
 @renders("ARRAY_EXCEPT")
@@ -235,21 +235,21 @@ def intersect(r: Renderer, call: Call) -> pl.Expr:
     def one(a: list[Any], b: list[Any]) -> list[Any]:
         return _distinct([x for x in a if x in b])
 
-    return rowwise(one, _merged(r, call), call.type.polars(), "ARRAY_EXCEPT, ARRAY_INTERSECT")
+    return rowwise(one, _converted_args(r, call), call.type.polars(), "ARRAY_EXCEPT, ARRAY_INTERSECT")
 
 
 @renders("ARRAY_JOIN")
 def join(r: Renderer, call: Call) -> pl.Expr:
     def one(items: list[str | None], between: str, null: str | None = None) -> str:
-        shown = (null if x is None else x for x in items)
-        return between.join(x for x in shown if x is not None)
+        texts = (null if x is None else x for x in items)
+        return between.join(x for x in texts if x is not None)
 
-    items, between, *instead = call.operands
-    if instead and not (isinstance(instead[0], Literal) and isinstance(instead[0].value, str)):
+    items, between, *null_text = call.operands
+    if null_text and not (isinstance(null_text[0], Literal) and isinstance(null_text[0].value, str)):
         return rowwise(one, r.args(call), pl.String, "ARRAY_JOIN")
     e = r.expr(items)
-    if instead:
-        e = e.list.eval(pl.element().fill_null(r.expr(instead[0])))
+    if null_text:
+        e = e.list.eval(pl.element().fill_null(r.expr(null_text[0])))
     separator = r.expr(between)
     if not e.meta.root_names():
         e = pl.when(pl.lit(True) | separator.is_null()).then(e)  # a constant list would take the first separator alone

@@ -76,7 +76,7 @@ def _typed_sides(
 
 
 def compare(name: str, a: pl.Expr, b: pl.Expr, *, floating: bool) -> pl.Expr:
-    """``a <name> b`` with NULL where a side is; ``floating`` for sides that may be NaN, which equals nothing."""
+    """``a <name> b`` with NULL if a side is; ``floating`` for sides that may be NaN, which equals nothing."""
     plain = {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[name]
     if not floating:
         return plain
@@ -159,7 +159,7 @@ def _ranges(r: Renderer, value: pl.Expr, t: LogicalType, literal: Literal) -> pl
 
 
 def _holes(ranges: list[tuple[Any, Any]]) -> list[Any] | None:
-    """The points left out, where the ranges are all values but these; else None."""
+    """The points omitted, where the ranges are all values but these; else None."""
     if len(ranges) < 2 or ranges[0][0] or ranges[-1][1]:
         return None
     out = []

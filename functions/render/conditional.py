@@ -42,23 +42,23 @@ def if_(r: Renderer, call: Call) -> pl.Expr:
     return pl.when(test).then(first).otherwise(second)
 
 
-def _converted(r: Renderer, call: Call) -> list[pl.Expr]:
+def _converted_args(r: Renderer, call: Call) -> list[pl.Expr]:
     return [convert(r.expr(o), o.type, call.type) for o in call.operands]
 
 
 def _extreme(r: Renderer, call: Call, *, largest: bool) -> pl.Expr:
-    values = _converted(r, call)
-    known = values[0].is_not_null()
+    values = _converted_args(r, call)
+    all_not_null = values[0].is_not_null()
     best = values[0]
     for value in values[1:]:
-        known = known & value.is_not_null()
+        all_not_null = all_not_null & value.is_not_null()
         best = pl.when(value > best if largest else value < best).then(value).otherwise(best)
-    return pl.when(known).then(best)
+    return pl.when(all_not_null).then(best)
 
 
 renders_all(
     {
-        **dict.fromkeys(("COALESCE", "IFNULL"), lambda r, call: pl.coalesce(_converted(r, call))),
+        **dict.fromkeys(("COALESCE", "IFNULL"), lambda r, call: pl.coalesce(_converted_args(r, call))),
         "GREATEST": partial(_extreme, largest=True),
         "LEAST": partial(_extreme, largest=False),
         **dict.fromkeys(("CAST", "TRY_CAST"), cast_call),

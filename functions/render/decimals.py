@@ -30,7 +30,7 @@ def unscaled(e: pl.Expr, t: LogicalType) -> pl.Expr:
 
 
 def from_unscaled(e: pl.Expr, t: LogicalType, *, certain: bool = False) -> pl.Expr:
-    """The DECIMAL of type ``t`` with this unscaled value; NULL where it has too many digits, unless ``certain``."""
+    """The DECIMAL of type ``t`` with this unscaled value; NULL if it has too many digits, unless ``certain``."""
     precision, scale = as_decimal(t)
     if not certain:
         limit = 10**precision
@@ -72,7 +72,7 @@ def to_decimal(e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
 
 
 def _exact(function: Callable[[int, int], int | None], a: pl.Expr, b: pl.Expr, limit: int) -> pl.Expr:
-    """``function`` of two unscaled values per row with unlimited integers; NULL where the result reaches ``limit``."""
+    """``function`` of two unscaled values per row with unlimited integers; NULL if the result reaches ``limit``."""
 
     def one(x: int, y: int) -> int | None:
         value = function(x, y)
@@ -125,8 +125,8 @@ def divide(a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: LogicalType, result: Log
         quotient = top.truncdiv(y)
         rest = (top - quotient * y).abs()
         towards = pl.when((top < 0) == (y < 0)).then(_lit(1)).otherwise(_lit(-1))
-        rounded = pl.when(rest * _lit(2) >= y.abs()).then(quotient + towards).otherwise(quotient)
-        return from_unscaled(rounded, result)
+        half_up = pl.when(rest * _lit(2) >= y.abs()).then(quotient + towards).otherwise(quotient)
+        return from_unscaled(half_up, result)
     up, down = 10 ** max(grow, 0), 10 ** max(-grow, 0)
 
     def one(m: int, n: int) -> int | None:
@@ -155,7 +155,7 @@ def modulo(a: pl.Expr, ta: LogicalType, b: pl.Expr, tb: LogicalType, result: Log
     return from_unscaled(_exact(one, x, y, 10**precision), result, certain=True)
 
 
-def whole(e: pl.Expr, t: LogicalType, mode: str) -> pl.Expr:
+def whole_number(e: pl.Expr, t: LogicalType, mode: str) -> pl.Expr:
     """The unscaled value at scale 0: ``mode`` is ``down`` (to zero), ``floor`` or ``ceil``."""
     scale = scale_of(t)
     value = unscaled(e, t)

@@ -25,8 +25,8 @@ _BYTES = LogicalType("VARBINARY", length=MAX_LENGTH)
 
 def _digest(algorithm: str, values: Sequence[pl.Expr]) -> pl.Expr:
     def one(text: str, length: int | None = None) -> str | None:
-        known = length is None or length in _SHA2
-        return hashlib.new(f"{algorithm}{length or ''}", text.encode()).hexdigest() if known else None
+        is_supported = length is None or length in _SHA2
+        return hashlib.new(f"{algorithm}{length or ''}", text.encode()).hexdigest() if is_supported else None
 
     return rowwise(one, values, pl.String, "MD5, SHA1, SHA2, ...")
 
@@ -40,8 +40,8 @@ renders_by_values(
 @renders("SHA2")
 def sha2(r: Renderer, call: Call) -> pl.Expr:
     text, bits = r.args(call)
-    unknown = text.is_not_null() & ~bits.is_in(_SHA2)
-    r.fail_where(unknown, "SHA2", "{} is not a length of SHA-2 (224, 256, 384, 512)", bits)
+    is_unknown = text.is_not_null() & ~bits.is_in(_SHA2)
+    r.fail_where(is_unknown, "SHA2", "{} is not a length of SHA-2 (224, 256, 384, 512)", bits)
     return _digest("SHA", [text, bits])
 
 
@@ -76,10 +76,10 @@ _CHARSETS: dict[str, tuple[str, bytes]] = {
 
 
 def _charset(name: str) -> tuple[str, bytes]:
-    found = _CHARSETS.get(name.upper())
-    if found is None:
+    charset = _CHARSETS.get(name.upper())
+    if charset is None:
         raise RunError("RUN303.character_set", name=name, expected=", ".join(_CHARSETS))
-    return found
+    return charset
 
 
 def _is_utf8(call: Call) -> bool:
@@ -213,8 +213,8 @@ def _decimal_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
     size, h = value.abs(), pl.lit(0, dtype=pl.Int64)
     for shift in (96, 64, 32, 0):
         h = (h * 31 + (size // pl.lit(2**shift, dtype=pl.Int128) % word).cast(pl.Int64)) % 2**32
-    signed = pl.when(value < 0).then(-h).otherwise(h)
-    return (signed * 31 + scale_of(t)).cast(pl.Int32, wrap_numerical=True)
+    signed_hash = pl.when(value < 0).then(-h).otherwise(h)
+    return (signed_hash * 31 + scale_of(t)).cast(pl.Int32, wrap_numerical=True)
 
 
 def _text_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:

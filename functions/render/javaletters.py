@@ -15,10 +15,10 @@ _HOUR, _MINUTE = 3600 * 10**9, 60 * 10**9
 
 def days_since_epoch(year: int, month: int, day: int) -> int:
     """Days from 1970-01-01 in the Gregorian calendar, for any year."""
-    shifted = year - (month <= 2)
-    in_cycle = shifted % 400
+    march_year = year - (month <= 2)
+    in_cycle = march_year % 400
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return shifted // 400 * _CYCLE + in_cycle * 365 + in_cycle // 4 - in_cycle // 100 + of_year - 719_468
+    return march_year // 400 * _CYCLE + in_cycle * 365 + in_cycle // 4 - in_cycle // 100 + of_year - 719_468
 
 
 class Day(NamedTuple):
@@ -71,23 +71,23 @@ def first_week(year: int) -> int:
 
 
 def day_of(number: int) -> Day:
-    """The date so many days after 1970-01-01."""
+    """The date this number of days after 1970-01-01."""
     era, of_era = divmod(number + 719_468, _CYCLE)
     of_cycle = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
     of_year = of_era - (365 * of_cycle + of_cycle // 4 - of_cycle // 100)
-    shifted = (5 * of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
+    march_month = (5 * of_year + 2) // 153
+    month = march_month + 3 if march_month < 10 else march_month - 9
     year = of_cycle + era * 400 + (month <= 2)
-    return Day(number, year, month, of_year - (153 * shifted + 2) // 5 + 1)
+    return Day(number, year, month, of_year - (153 * march_month + 2) // 5 + 1)
 
 
-def _padded(value: int, count: int) -> str:
+def _padded_number(value: int, count: int) -> str:
     return f"{'-' if value < 0 else ''}{abs(value):0{count}d}"
 
 
 def _weekday(day: Day, count: int) -> str:
     if count <= 2:
-        return _padded(day.of_week, count)
+        return _padded_number(day.of_week, count)
     name = _DAYS[day.weekday]
     return name[:3] if count == 3 else name if count == 4 else name[0]
 
@@ -95,15 +95,15 @@ def _weekday(day: Day, count: int) -> str:
 def _quarter(day: Day, count: int) -> str:
     number = day.quarter
     if count <= 2:
-        return _padded(number, count)
+        return _padded_number(number, count)
     return f"Q{number}" if count == 3 else _QUARTERS[number - 1] if count == 4 else str(number)
 
 
 def _week_based(day: Day, count: int) -> str:
     year = day.week_year[0]
     if count == 2:
-        return _padded(abs(year) % 100, 2)
-    return ("+" if count >= 4 and year >= 10**count else "") + _padded(year, count)
+        return _padded_number(abs(year) % 100, 2)
+    return ("+" if count >= 4 and year >= 10**count else "") + _padded_number(year, count)
 
 
 _ERAS = {True: ("AD", "Anno Domini", "A"), False: ("BC", "Before Christ", "B")}
@@ -123,40 +123,40 @@ def period(minute: int) -> int:
     """Which of :data:`PERIODS` a minute of the day is in."""
     if minute in (0, 720):
         return 1 if minute else 0
-    return next(found for end, found in _ENDS if minute < end * 60)
+    return next(name for end, name in _ENDS if minute < end * 60)
 
 
 def _period(nanos: int, count: int) -> str:
     """The time of day in words."""
-    found = period(nanos // _MINUTE)
-    return _NAMES[found] if count < 5 or found > 1 else ("mi", "n")[found]
+    name = period(nanos // _MINUTE)
+    return _NAMES[name] if count < 5 or name > 1 else ("mi", "n")[name]
 
 
 def _month(day: Day, count: int) -> str:
     return calendar.month_name[day.month][0]
 
 
-_WRITTEN: dict[str, tuple[int, Callable[[Day, int, int], str]]] = {
+_WRITERS: dict[str, tuple[int, Callable[[Day, int, int], str]]] = {
     "G": (5, lambda day, nanos, count: _era(day, count)),
     "Y": (19, lambda day, nanos, count: _week_based(day, count)),
     "M": (5, lambda day, nanos, count: _month(day, count)),
     "L": (5, lambda day, nanos, count: _month(day, count)),
     "Q": (5, lambda day, nanos, count: _quarter(day, count)),
     "q": (5, lambda day, nanos, count: _quarter(day, count)),
-    "D": (3, lambda day, nanos, count: _padded(day.of_year, count)),
-    "w": (2, lambda day, nanos, count: _padded(day.week_year[1], count)),
+    "D": (3, lambda day, nanos, count: _padded_number(day.of_year, count)),
+    "w": (2, lambda day, nanos, count: _padded_number(day.week_year[1], count)),
     "W": (1, lambda day, nanos, count: str(day.week_of_month)),
     "E": (5, lambda day, nanos, count: _DAYS[day.weekday][0]),
     "e": (5, lambda day, nanos, count: _weekday(day, count)),
     "c": (5, lambda day, nanos, count: _weekday(day, count)),
     "F": (1, lambda day, nanos, count: str((day.day - 1) % 7 + 1)),
-    "g": (19, lambda day, nanos, count: _padded(day.number + 40_587, count)),
+    "g": (19, lambda day, nanos, count: _padded_number(day.number + 40_587, count)),
     "B": (5, lambda day, nanos, count: _period(nanos, count)),
-    "K": (2, lambda day, nanos, count: _padded(nanos // _HOUR % 12, count)),
-    "k": (2, lambda day, nanos, count: _padded(nanos // _HOUR or 24, count)),
-    "A": (19, lambda day, nanos, count: _padded(nanos // 10**6, count)),
-    "n": (19, lambda day, nanos, count: _padded(nanos % 10**9, count)),
-    "N": (19, lambda day, nanos, count: _padded(nanos, count)),
+    "K": (2, lambda day, nanos, count: _padded_number(nanos // _HOUR % 12, count)),
+    "k": (2, lambda day, nanos, count: _padded_number(nanos // _HOUR or 24, count)),
+    "A": (19, lambda day, nanos, count: _padded_number(nanos // 10**6, count)),
+    "n": (19, lambda day, nanos, count: _padded_number(nanos % 10**9, count)),
+    "N": (19, lambda day, nanos, count: _padded_number(nanos, count)),
 }
 """Letter to the most times that it may be repeated, and what it writes of (date, nanoseconds of the day, count)."""
 
@@ -164,19 +164,19 @@ _WITH_POLARS = {"M": 4, "L": 4, "D": 2, "E": 4, "Q": 3}
 
 
 def is_written(letter: str, count: int) -> bool:
-    """Whether :func:`written` writes this letter as often as this."""
-    most = _WRITTEN[letter][0] if letter in _WRITTEN else 0
+    """Whether :func:`letter_text` writes this letter as often as this."""
+    most = _WRITERS[letter][0] if letter in _WRITERS else 0
     if (letter, count) in (("c", 2), ("B", 2), ("B", 3)):
         return False
     return _WITH_POLARS.get(letter, 0) < count <= most
 
 
-def written(letter: str, count: int, day: int, nanos: int) -> str:
+def letter_text(letter: str, count: int, day: int, nanos: int) -> str:
     """The text of a letter for the day since 1970 and the nanoseconds of that day."""
-    return _WRITTEN[letter][1](day_of(day), nanos, count)
+    return _WRITERS[letter][1](day_of(day), nanos, count)
 
 
-NAMED: dict[str, Callable[[Day], int]] = {
+NUMBERS_OF_DATE: dict[str, Callable[[Day], int]] = {
     "E": lambda day: day.weekday,
     "e": lambda day: day.of_week,
     "Q": lambda day: day.quarter,

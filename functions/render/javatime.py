@@ -13,15 +13,15 @@ import polars as pl
 from stateplan.common.errors import RunError
 from stateplan.common.zone import is_abbreviation, zone_id
 from stateplan.functions.render.javaletters import (
-    NAMED,
+    NUMBERS_OF_DATE,
     PERIODS,
     day_of,
     days_since_epoch,
     first_week,
     is_written,
+    letter_text,
     named_days,
     period,
-    written,
 )
 from stateplan.functions.render.rowwise import rowwise
 
@@ -29,7 +29,7 @@ from stateplan.functions.render.rowwise import rowwise
 @dataclass(frozen=True)
 class Token:
     """``count`` times the pattern letter ``letter``, or literal ``text`` where the letter is empty. ``[`` and ``]`` as
-    letters are around what may be left out."""
+    letters are around what may be omitted."""
 
     letter: str
     count: int
@@ -37,7 +37,7 @@ class Token:
 
 
 @dataclass(frozen=True)
-class Padded:
+class PaddedPart:
     """A token, or a format of chrono, with blanks before it up to a width."""
 
     width: int
@@ -45,11 +45,11 @@ class Padded:
 
 
 def tokens(pattern: str, sections: bool = False) -> list[Token]:
-    """A pattern taken apart.
+    """A parsed pattern.
 
     Args:
         pattern: of Java.
-        sections: whether brackets are around what may be left out, as in a ``DateTimeFormatter``; for a
+        sections: whether brackets are around what may be omitted, as in a ``DateTimeFormatter``; for a
             ``SimpleDateFormat`` they are text.
 
     Raises:
@@ -65,11 +65,11 @@ def tokens(pattern: str, sections: bool = False) -> list[Token]:
         elif sections and c in "[]":
             depth += 1 if c == "[" else -1
             if depth < 0:
-                raise _unknown(pattern, c)
+                raise _unknown_letter(pattern, c)
             out.append(Token(c, 0))
             i += 1
         elif sections and c in "{}#":
-            raise _unknown(pattern, c)
+            raise _unknown_letter(pattern, c)
         elif c.isascii() and c.isalpha():
             count = len(pattern[i:]) - len(pattern[i:].lstrip(c))
             i += count
@@ -90,18 +90,18 @@ def _quotation(pattern: str, start: int) -> tuple[str, int]:
     while pattern[end : end + 2] == "''":
         end = pattern.find("'", end + 2)
     if end < 0:
-        what, expected = "a quote that is not closed", "two quotes for one in the text"
-        raise RunError("RUN305", pattern=pattern, what=what, expected=expected)
+        problem, expected = "a quote that is not closed", "two quotes for one in the text"
+        raise RunError("RUN305", pattern=pattern, what=problem, expected=expected)
     return pattern[start + 1 : end].replace("''", "'"), end + 1
 
 
 def _check_letters(pattern: str, letter: str, count: int, following: str) -> None:
     """Raises RunError RUN305 for too many digits of a second, and for a padding of nothing."""
     if letter == "S" and count > _MOST_FRACTION:
-        what = f"{count} letters S next to each other"
-        raise RunError("RUN305", pattern=pattern, what=what, expected="up to 9 letters S")
+        problem = f"{count} letters S next to each other"
+        raise RunError("RUN305", pattern=pattern, what=problem, expected="up to 9 letters S")
     if letter == "p" and not following.isalpha():
-        raise _unknown(pattern, letter, bad=True)
+        raise _unknown_letter(pattern, letter, bad=True)
 
 
 _CHRONO: dict[str, tuple[str, ...]] = {
@@ -125,12 +125,15 @@ NOT_A_PATTERN = "RUN305"
 """Code of the error for a letter that no Java pattern has."""
 
 
-def _unknown(pattern: str, letter: str, *, bad: bool = False) -> RunError:
-    known = "".join(sorted(set(_CHRONO) | set("yuSQGYwWecFKkAnNqLgBp")))
+def _unknown_letter(pattern: str, letter: str, *, bad: bool = False) -> RunError:
+    known_letters = "".join(sorted(set(_CHRONO) | set("yuSQGYwWecFKkAnNqLgBp")))
     if bad or letter not in _JAVA_LETTERS:
-        return RunError(NOT_A_PATTERN, pattern=pattern, what=f"the letter {letter!r}", known=known)
+        return RunError(NOT_A_PATTERN, pattern=pattern, what=f"the letter {letter!r}", known=known_letters)
     return RunError(
-        "RUN303.date_pattern", pattern=pattern, known=known, what=f"the letter {letter!r}, which is not supported"
+        "RUN303.date_pattern",
+        pattern=pattern,
+        known=known_letters,
+        what=f"the letter {letter!r}, which is not supported",
     )
 
 
@@ -143,16 +146,16 @@ def _simple(pattern: str, token: Token) -> Token:
     RUN305."""
     letter, count = token.letter, token.count
     if letter not in _SIMPLE:
-        raise _unknown(pattern, letter, bad=True)
+        raise _unknown_letter(pattern, letter, bad=True)
     if letter == "E":
         return Token(letter, 4 if count >= 4 else 3)
     return Token(letter, min(count, {"M": 4, "L": 4, "a": 1, "G": 1}.get(letter, count)))
 
 
 @lru_cache(maxsize=256)
-def _parts(pattern: str, sections: bool) -> tuple[Token | str | Padded, ...]:
+def _parts(pattern: str, sections: bool) -> tuple[Token | str | PaddedPart, ...]:
     """Runs that chrono can write as one format, and single tokens that it cannot."""
-    out: list[Token | str | Padded] = []
+    out: list[Token | str | PaddedPart] = []
     width = 0
     for token in tokens(pattern, sections):
         if token.letter in ("[", "]"):
@@ -173,9 +176,9 @@ def _parts(pattern: str, sections: bool) -> tuple[Token | str | Padded, ...]:
         ):
             piece = None
         else:
-            raise _unknown(pattern, token.letter)
+            raise _unknown_letter(pattern, token.letter)
         if width:
-            out.append(Padded(width, piece if piece is not None else token))
+            out.append(PaddedPart(width, piece if piece is not None else token))
             width = 0
         elif piece is None:
             out.append(token)
@@ -186,7 +189,7 @@ def _parts(pattern: str, sections: bool) -> tuple[Token | str | Padded, ...]:
     return tuple(out)
 
 
-_LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
+_ROWWISE_GROUP = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
 def _nanos_of_second(e: pl.Expr, below: pl.Expr | None) -> pl.Expr:
@@ -217,8 +220,8 @@ class _Moment:
         day = self.e.dt.date().to_physical()
         return day if self.cycles is None else day.cast(pl.Int64) + self.cycles * 146_097
 
-    def text(self, part: Token | str | Padded) -> pl.Expr:
-        if isinstance(part, Padded):
+    def text(self, part: Token | str | PaddedPart) -> pl.Expr:
+        if isinstance(part, PaddedPart):
             return self.text(part.part).str.pad_start(part.width)
         return self.e.dt.to_string(part) if isinstance(part, str) else self._single(part)
 
@@ -228,7 +231,7 @@ class _Moment:
             return ((self.e.dt.day() - 1) // 7 + 1).cast(pl.String).str.zfill(count)
         if is_written(letter, count):
             operands = [self.day(), _nanos_of_day(self.e, self.below)]
-            text = rowwise(partial(written, letter, count), operands, pl.String, _LISTED)
+            text = rowwise(partial(letter_text, letter, count), operands, pl.String, _ROWWISE_GROUP)
             return text if self.sections else text.str.strip_prefix("+")
         if letter == "S" and not self.sections:
             return self.e.dt.millisecond().cast(pl.String).str.zfill(count)
@@ -270,7 +273,7 @@ def format_moment(
             ``SimpleDateFormat``.
 
     Raises:
-        RunError: RUN303, for a letter that is not supported; RUN305, for what is no pattern.
+        RunError: RUN303, for a letter that is not supported; RUN305, for what is not a pattern.
     """
     moment = _Moment(e, below, cycles, sections)
     parts = [moment.text(part) for part in _parts(pattern, sections)]
@@ -353,23 +356,23 @@ def _reads(token: Token, lenient: bool) -> Callable[[str], int]:
 
 
 def _within(count: int) -> str:
-    """What matches a number with blanks and a sign before it in at most so many characters."""
+    """What matches a number with blanks and a sign before it in at most this number of characters."""
     numbers = []
     for blanks in range(count):
         left = count - blanks
-        signed = rf"-\d{{1,{left - 1}}}|" if left > 1 else ""
-        numbers.append(rf"[ \t]{{{blanks}}}(?:{signed}\d{{1,{left}}})")
+        negative = rf"-\d{{1,{left - 1}}}|" if left > 1 else ""
+        numbers.append(rf"[ \t]{{{blanks}}}(?:{negative}\d{{1,{left}}})")
     return "|".join(numbers)
 
 
 @lru_cache(maxsize=256)
 def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, ...], bool]:
-    """A regular expression with one group per pattern letter run, what each group gives, and whether there is a half
+    """A regular expression with one group per pattern letter run, what each group means, and whether there is a half
     of a day."""
-    found = tokens(pattern, sections=not lenient)
+    parts = tokens(pattern, sections=not lenient)
     numeric = _NUMERIC if lenient else _NUMERIC | _STRICT
     regex, fields = "", []
-    for i, token in enumerate(found):
+    for i, token in enumerate(parts):
         if token.letter in ("[", "]"):
             regex += "(?:" if token.letter == "[" else ")?"
             continue
@@ -380,32 +383,32 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, 
             regex += rf"(?=[\s\S]{{{token.count}}}) *"
             continue
         if not lenient and (token.count > _MOST.get(token.letter, 19) or (token.letter == "V" and token.count != 2)):
-            raise _unknown(pattern, token.letter, bad=True)
+            raise _unknown_letter(pattern, token.letter, bad=True)
         offset = None if lenient else _offset(token.letter, token.count)
         if offset is not None:
             regex += offset
             continue
-        adjacent = i + 1 < len(found) and found[i + 1].letter in numeric
+        adjacent = i + 1 < len(parts) and parts[i + 1].letter in numeric
         fields.append((_SAME_FIELD.get(token.letter, token.letter), _reads(token, lenient)))
         if not lenient and token.letter in _WORDS:
             regex += _WORDS[token.letter]
         elif (token.letter in "MLec" and token.count >= 3) or token.letter in ("a", "E"):
             regex += r"([A-Za-z]+)"
         elif token.letter not in numeric:
-            raise _unknown(pattern, token.letter, bad=not lenient)
+            raise _unknown_letter(pattern, token.letter, bad=not lenient)
         elif lenient and not adjacent:
             regex += r"[ \t]*(-?\d+)"
-        elif lenient:  # so many characters, of which the first ones are a number
+        elif lenient:  # this number of characters, of which the first ones are a number
             regex += rf"(?=[\s\S]{{{token.count}}})((?>{_within(token.count)}))"
         elif adjacent or (not lenient and token.count > 1) or (token.letter == "S" and not lenient):
             regex += rf"(\d{{{token.count}}})"
         else:
             regex += r"(\d{1,19})"
-    halved = any(token.letter in ("a", "h", "K") for token in found)
+    halved = any(token.letter in ("a", "h", "K") for token in parts)
     return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields), halved
 
 
-_FIXED = {
+_FIXED_WIDTH = {
     ("y", 4): ("%Y", 4),
     ("u", 4): ("%Y", 4),
     ("M", 2): ("%m", 2),
@@ -422,7 +425,7 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
     """A regular expression and a chrono format for patterns of fixed-width numbers that hold year, month and day;
     None for others."""
     regex = form = ""
-    seen = set()
+    letters = set()
     if "[" in pattern or "]" in pattern or pattern.count("'") % 2:
         return None
     for token in tokens(pattern):
@@ -430,15 +433,15 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
             regex += re.escape(token.text)
             form += token.text.replace("%", "%%")
             continue
-        known = _FIXED.get((token.letter, token.count))
-        if known is None or token.letter in seen:
+        number_format = _FIXED_WIDTH.get((token.letter, token.count))
+        if number_format is None or token.letter in letters:
             return None
-        seen.add(token.letter)
-        form += known[0]
-        regex += ("[0-5]" if token.letter == "s" else "") + f"[0-9]{{{known[1]}}}"
-    hours = seen & {"H", "m"}
-    whole = {"M", "d"} <= seen and seen & {"y", "u"} and len(hours) != 1 and ("s" not in seen or hours)
-    return (f"^{regex}$", form) if whole else None
+        letters.add(token.letter)
+        form += number_format[0]
+        regex += ("[0-5]" if token.letter == "s" else "") + f"[0-9]{{{number_format[1]}}}"
+    hours = letters & {"H", "m"}
+    is_complete = {"M", "d"} <= letters and letters & {"y", "u"} and len(hours) != 1 and ("s" not in letters or hours)
+    return (f"^{regex}$", form) if is_complete else None
 
 
 def check_lenient(pattern: str) -> None:
@@ -447,7 +450,7 @@ def check_lenient(pattern: str) -> None:
 
 
 def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
-    """Pattern letters and what they stand for; None where the text does not fit."""
+    """Pattern letters and what they stand for; None if the text does not fit."""
     regex, order, halved = _reader(pattern, lenient)
     match = regex.match(text)
     if match is None or (lenient and not match.end()):
@@ -489,47 +492,46 @@ def _clock(fields: dict[str, int]) -> bool:
     return fields["H"] <= 23 and fields["m"] <= 59 and fields["s"] <= 59 and fields["S"] < 10**9
 
 
-def _date(fields: dict[str, int], given: frozenset[str]) -> int | None:
-    """Days since the epoch of the date that the fields name, of which those in ``given`` are in the text; None where it
+def _date(fields: dict[str, int], letters: frozenset[str]) -> int | None:
+    """Days since the epoch of the date that the fields name, of which those in ``letters`` are in the text; None if it
     is none, or they contradict each other."""
-    if "G" in given and not fields["G"]:
+    if "G" in letters and not fields["G"]:
         fields["y"] = 1 - fields["y"]
     year, month, last = fields["y"], fields["M"], fields["d"]
-    whole = {"y", "M", "d"} <= given
-    if "g" in given:
+    has_full_date = {"y", "M", "d"} <= letters
+    if "g" in letters:
         number = fields["g"] - 40_587
-    elif {"y", "D"} <= given:
+    elif {"y", "D"} <= letters:
         number = days_since_epoch(year, 1, 1) + fields["D"] - 1
         if not 1 <= fields["D"] <= 366 or day_of(number).year != year:
             return None
-    elif {"Y", "w"} <= given and given & {"E", "e"} and not whole:
-        of_week = fields["e"] - 1 if "e" in given else (fields["E"] + 1) % 7
+    elif {"Y", "w"} <= letters and letters & {"E", "e"} and not has_full_date:
+        of_week = fields["e"] - 1 if "e" in letters else (fields["E"] + 1) % 7
         number = first_week(fields["Y"]) + fields["w"] * 7 - 7 + of_week
     elif not 1 <= month <= 12 or not 1 <= last <= 31:
         return None
     else:
         in_month = calendar.monthrange(year % 400 + 2000, month)[1]
         number = days_since_epoch(year, month, min(last, in_month))
-        if not whole:
+        if not has_full_date:
             return number
     day = day_of(number)
-    return number if all(NAMED[x](day) == fields[x] for x in given & NAMED.keys()) else None
+    return number if all(NUMBERS_OF_DATE[x](day) == fields[x] for x in letters & NUMBERS_OF_DATE.keys()) else None
 
 
 def parse_strict(text: str, pattern: str) -> int | None:
     """Nanoseconds since the epoch of a wall clock text, as ``DateTimeFormatter`` reads it: the whole text, each field
-    in its width and range; fields that the pattern lacks are those of 1970-01-01 00:00:00. None where it does not
-    fit."""
+    in its width and range; fields that the pattern lacks are those of 1970-01-01 00:00:00. None if it does not fit."""
     fields = _fields(text, pattern, False)
     if fields is None:
         return None
-    given = frozenset(letter for letter, _ in _reader(pattern, False)[1] if letter in fields)
+    letters = frozenset(letter for letter, _ in _reader(pattern, False)[1] if letter in fields)
     whole_days = 0
     if fields["H"] == 24 and not (fields["m"] or fields["s"] or fields["S"]):
-        fields["H"], whole_days = 0, int({"y", "M", "d"} <= given)
+        fields["H"], whole_days = 0, int({"y", "M", "d"} <= letters)
     if not _clock(fields):
         return None
-    number = _date(fields, given)
+    number = _date(fields, letters)
     if number is None or not _YEARS[0] <= number + whole_days <= _YEARS[1]:
         return None
     return _seconds(number + whole_days, fields) * 10**9 + fields["S"]
@@ -555,7 +557,7 @@ def read_jdbc(text: str) -> int | None:
 
 
 _JAVA_BLANKS = "".join(map(chr, range(33)))
-"""What ``String.trim`` takes away."""
+"""What ``String.trim`` removes."""
 
 
 def _seconds(day: int, fields: dict[str, int]) -> int:

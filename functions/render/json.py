@@ -25,7 +25,7 @@ from stateplan.functions.render.jsonpath.cursor import JsonPathError
 from stateplan.functions.render.rowwise import rowwise
 from stateplan.functions.rex import Call, Literal, Rex
 
-_LISTED = "JSON_VALUE, JSON_QUERY, JSON_EXISTS, IS JSON"
+_ROWWISE_GROUP = "JSON_VALUE, JSON_QUERY, JSON_EXISTS, IS JSON"
 
 
 class _MissingError(Exception):
@@ -67,12 +67,12 @@ def _lookup(text: str, path: str) -> tuple[Any, bool]:
     if document is None:
         raise _MissingError
     try:
-        found = compile_path(mode[2] if mode else path).read(document, lax)
+        result = compile_path(mode[2] if mode else path).read(document, lax)
     except (JsonPathError, LookupError, ArithmeticError, RecursionError) as cause:
         raise _MissingError from cause
-    if found is None and not lax:
+    if result is None and not lax:
         raise _MissingError
-    return found, lax
+    return result, lax
 
 
 _TRUE_TEXT = {"true": True, "false": False}
@@ -120,7 +120,7 @@ def _behaviours(operands: tuple[Rex, ...]) -> tuple[dict[str, tuple[str, int | N
 
 @renders("JSON_VALUE")
 def json_value(r: Renderer, call: Call) -> pl.Expr:
-    """As all functions NULL where an operand is, so where a DEFAULT is NULL, too."""
+    """As all functions NULL if an operand is, so where a DEFAULT is NULL, too."""
     behaviours, defaults = _behaviours(call.operands[2:])
 
     def otherwise(event: str, values: tuple[Any, ...]) -> Any:
@@ -134,17 +134,17 @@ def json_value(r: Renderer, call: Call) -> pl.Expr:
         except _MissingError as cause:
             raise DataError("DATA302.default", type=call.type.summary()) from cause
 
-    def one(value: str, where: str, *values: Any) -> Any:
+    def one(value: str, path: str, *values: Any) -> Any:
         try:
-            found, lax = _lookup(value, where)
-            if found is None or (lax and isinstance(found, dict | list)):
+            item, lax = _lookup(value, path)
+            if item is None or (lax and isinstance(item, dict | list)):
                 return otherwise("EMPTY", values)
-            return _scalar(found, call.type)
+            return _scalar(item, call.type)
         except _MissingError:
             return otherwise("ERROR", values)
 
     exprs = [r.expr(o) for o in (*call.operands[:2], *defaults)]
-    return rowwise(one, exprs, call.type.polars(), _LISTED)
+    return rowwise(one, exprs, call.type.polars(), _ROWWISE_GROUP)
 
 
 @renders("JSON_EXISTS")
@@ -152,15 +152,15 @@ def json_exists(r: Renderer, call: Call) -> pl.Expr:
     flag = call.operands[2] if len(call.operands) > 2 else None
     on_error = str(flag.value) if isinstance(flag, Literal) else "FALSE"
 
-    def one(value: str, where: str) -> bool | None:
+    def one(value: str, path: str) -> bool | None:
         try:
-            return _lookup(value, where)[0] is not None
+            return _lookup(value, path)[0] is not None
         except _MissingError:
             if on_error == "ERROR":
                 raise DataError("DATA302", name="JSON_EXISTS", what="no value") from None
             return {"TRUE": True, "FALSE": False}.get(on_error)
 
-    return rowwise(one, r.args(call)[:2], pl.Boolean, _LISTED)
+    return rowwise(one, r.args(call)[:2], pl.Boolean, _ROWWISE_GROUP)
 
 
 def _compact(value: Any) -> str:
@@ -195,21 +195,21 @@ def json_query(r: Renderer, call: Call) -> pl.Expr:
             raise DataError("DATA302", name="JSON_QUERY", what="no array or object")
         return empty.get(behaviour)
 
-    def one(value: str, where: str) -> object:
+    def one(value: str, path: str) -> object:
         try:
-            found, lax = _lookup(value, where)
-            unwrapped = found is None or wrapper == "WITHOUT_ARRAY"
-            if not unwrapped and (wrapper == "UNCONDITIONAL_ARRAY" or not isinstance(found, list)):
-                found = [found]
-            if found is None or (lax and not isinstance(found, dict | list)):
+            item, lax = _lookup(value, path)
+            unwrapped = item is None or wrapper == "WITHOUT_ARRAY"
+            if not unwrapped and (wrapper == "UNCONDITIONAL_ARRAY" or not isinstance(item, list)):
+                item = [item]
+            if item is None or (lax and not isinstance(item, dict | list)):
                 return otherwise("EMPTY")
-            if not isinstance(found, dict | list):
+            if not isinstance(item, dict | list):
                 return otherwise("ERROR")
-            return _texts(found) if of_array else _compact(found)
+            return _texts(item) if of_array else _compact(item)
         except _MissingError:
             return otherwise("ERROR")
 
-    return rowwise(one, r.args(call)[:2], call.type.polars(), _LISTED)
+    return rowwise(one, r.args(call)[:2], call.type.polars(), _ROWWISE_GROUP)
 
 
 _KINDS: dict[str, tuple[type, ...]] = {"VALUE": (object,), "OBJECT": (dict,), "ARRAY": (list,)}
@@ -224,7 +224,7 @@ def _is_json(text: str, kind: str) -> bool:
 
 
 def _predicate(r: Renderer, call: Call, kind: str, negated: bool) -> pl.Expr:
-    result = rowwise(lambda text: _is_json(text, kind), r.args(call), pl.Boolean, _LISTED).fill_null(False)
+    result = rowwise(lambda text: _is_json(text, kind), r.args(call), pl.Boolean, _ROWWISE_GROUP).fill_null(False)
     return ~result if negated else result
 
 
@@ -259,7 +259,7 @@ def json_string(r: Renderer, call: Call) -> pl.Expr:
     return _json(r, call.operands[0])
 
 
-def _given(text: str) -> str | None:
+def _json_at_start(text: str) -> str | None:
     """The JSON that the text begins with; NULL for a text of blanks."""
     try:
         return _compact(_parse(text)) if text.strip() else None
@@ -269,7 +269,7 @@ def _given(text: str) -> str | None:
 
 @renders("JSON")
 def json_of_text(r: Renderer, call: Call) -> pl.Expr:
-    return rowwise(_given, r.args(call), pl.String, _LISTED)
+    return rowwise(_json_at_start, r.args(call), pl.String, _ROWWISE_GROUP)
 
 
 def _json(r: Renderer, operand: Rex) -> pl.Expr:
@@ -299,8 +299,8 @@ def json_object(r: Renderer, call: Call) -> pl.Expr:
 
     def one(*cells: str | None) -> str:
         pairs = zip(cells[::2], cells[1::2], strict=True)
-        found = {str(k): v or "null" for k, v in pairs if v is not None or not absent}
-        return "{" + ",".join(f"{_compact(k)}:{found[k]}" for k in sorted(found, key=java_order)) + "}"
+        fields = {str(k): v or "null" for k, v in pairs if v is not None or not absent}
+        return "{" + ",".join(f"{_compact(k)}:{fields[k]}" for k in sorted(fields, key=java_order)) + "}"
 
     cells = [e for k, v in zip(keys, values, strict=True) for e in (r.expr(k), v)]
     return rowwise(one, cells, pl.String, "JSON_OBJECT", nulls=True)

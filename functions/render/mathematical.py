@@ -109,18 +109,18 @@ def sign(r: Renderer, call: Call) -> pl.Expr:
     return value.sign()
 
 
-def _whole(r: Renderer, call: Call, mode: str) -> pl.Expr:
+def _round_to_whole(r: Renderer, call: Call, mode: str) -> pl.Expr:
     if len(call.operands) == 2:
         return round_moment(r, call, mode)
     value, t = r.expr(call.operands[0]), call.operands[0].type
     if t.root == "DECIMAL":
-        return decimals.from_unscaled(decimals.whole(value, t, mode), call.type)
+        return decimals.from_unscaled(decimals.whole_number(value, t, mode), call.type)
     if t.is_integer:
         return value
     return value.floor() if mode == "floor" else value.ceil()
 
 
-renders_all({name: partial(_whole, mode=name.lower()) for name in ("FLOOR", "CEIL")})
+renders_all({name: partial(_round_to_whole, mode=name.lower()) for name in ("FLOOR", "CEIL")})
 
 
 def _places(call: Call) -> int | None:
@@ -131,7 +131,7 @@ def _places(call: Call) -> int | None:
 
 
 _CONTEXT = Context(prec=400)
-_LISTED = "ROUND, TRUNCATE, CAST(double AS DECIMAL)"
+_ROWWISE_GROUP = "ROUND, TRUNCATE, CAST(double AS DECIMAL)"
 
 
 def _round_double(x: float, places: int, mode: str) -> float:
@@ -147,7 +147,7 @@ def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
     """ROUND or TRUNCATE of a DOUBLE as decimal (``BigDecimal.valueOf``). Only values near the point of decision are
     looked at one by one."""
     if not 0 <= places <= 15:
-        return rowwise(lambda v: _round_double(v, places, mode), [x], pl.Float64, _LISTED)
+        return rowwise(lambda v: _round_double(v, places, mode), [x], pl.Float64, _ROWWISE_GROUP)
     unit = pl.lit(float(10**places))
     if mode == ROUND_HALF_UP:
         result, unsure = decimals.scaled_half_up(x, places)
@@ -156,7 +156,7 @@ def _rounded_double(x: pl.Expr, places: int, mode: str) -> pl.Expr:
         result = scaled.floor()
         fraction, slack = scaled - result, scaled * 1e-12 + 1e-9
         unsure = (fraction <= slack) | (fraction >= pl.lit(1.0) - slack) | ~(scaled < 1e15)
-    exact = rowwise(lambda v: _round_double(v, places, mode), [pl.when(unsure).then(x)], pl.Float64, _LISTED)
+    exact = rowwise(lambda v: _round_double(v, places, mode), [pl.when(unsure).then(x)], pl.Float64, _ROWWISE_GROUP)
     quick = pl.when(x < 0).then(-exact_quotient(result, unit)).otherwise(exact_quotient(result, unit))
     return pl.when(unsure).then(exact).otherwise(quick)
 
@@ -212,17 +212,19 @@ def _round_by_column(r: Renderer, call: Call, value: pl.Expr, mode: str) -> pl.E
         if isinstance(x, float):
             return _round_double(x, places, mode)
         exact = Decimal(x)
-        rounded = exact.quantize(Decimal(1).scaleb(-max(min(places, 40), -40)), rounding=mode, context=_CONTEXT)
-        return int(rounded if isinstance(x, int) else rounded.scaleb(scale, context=_CONTEXT))
+        quantized = exact.quantize(Decimal(1).scaleb(-max(min(places, 40), -40)), rounding=mode, context=_CONTEXT)
+        return int(quantized if isinstance(x, int) else quantized.scaleb(scale, context=_CONTEXT))
 
     if t.root != "DECIMAL":
-        return rowwise(one, [value, digits], call.type.polars(), _LISTED)
+        return rowwise(one, [value, digits], call.type.polars(), _ROWWISE_GROUP)
 
     def unscaled(x: Decimal, places: int) -> Decimal | int | float | None:
-        found = one(x, places)
-        return found if abs(found) < 10**precision else None
+        decimal = one(x, places)
+        return decimal if abs(decimal) < 10**precision else None
 
-    return decimals.from_unscaled(rowwise(unscaled, [value, digits], pl.Int128(), _LISTED), call.type, certain=True)
+    return decimals.from_unscaled(
+        rowwise(unscaled, [value, digits], pl.Int128(), _ROWWISE_GROUP), call.type, certain=True
+    )
 
 
 renders_all({"ROUND": partial(_round, mode=ROUND_HALF_UP), "TRUNCATE": partial(_round, mode=ROUND_DOWN)})
@@ -232,8 +234,8 @@ def _digits(value: pl.Expr, form: str) -> pl.Expr:
     """A whole number, as 64 bits without sign, in the digits of ``form``: ``08b`` or ``02X`` for each byte."""
     bits, texts = value.cast(pl.Int64).reinterpret(signed=False), [format(i, form) for i in range(256)]
     in_order = [bits // 256**i % 256 for i in range(7, -1, -1)]
-    shown = [byte.replace_strict(list(range(256)), texts, return_dtype=pl.String) for byte in in_order]
-    text = pl.concat_str(shown).str.strip_chars_start("0")
+    digit_texts = [byte.replace_strict(list(range(256)), texts, return_dtype=pl.String) for byte in in_order]
+    text = pl.concat_str(digit_texts).str.strip_chars_start("0")
     return pl.when(value == 0).then(pl.lit("0")).otherwise(text)
 
 

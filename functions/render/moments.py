@@ -52,7 +52,7 @@ def local_millis(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
 
 
 def sub_millis(e: pl.Expr, t: LogicalType) -> pl.Expr | None:
-    """What a timestamp has below its millisecond, in its own unit; None when it cannot have any."""
+    """What a timestamp has below its millisecond, in its own unit; None if it cannot have any."""
     unit = per_milli(t)
     return None if unit == 1 else (count_in(e, t, t.time_unit()) % unit).cast(pl.Int64)
 
@@ -110,8 +110,8 @@ def shift(r: Renderer, call: Call, sign: int) -> pl.Expr:
     if interval.type.root == "INTERVAL_YEAR_MONTH" and t.root == "TIME_WITHOUT_TIME_ZONE":
         return pl.when(r.expr(interval).is_not_null()).then(moment)
     if interval.type.root == "INTERVAL_YEAR_MONTH":
-        known = _months_of(call)
-        months = known * sign if known is not None else r.expr(interval) * sign
+        constant_months = _months_of(call)
+        months = constant_months * sign if constant_months is not None else r.expr(interval) * sign
         return by_micros(moment, t, lambda day: add_months(day, months))
     amount = _interval_millis(r, interval) * sign
     if t.root == "DATE" and call.type.root == "DATE":
@@ -146,11 +146,11 @@ def _whole_months(a: pl.Expr, b: pl.Expr) -> pl.Expr:
     months = (later.dt.year() - earlier.dt.year()) * 12 + (
         later.dt.month().cast(pl.Int32) - earlier.dt.month().cast(pl.Int32)
     )
-    wanted = pl.min_horizontal(earlier.dt.day(), later.dt.month_end().dt.day())
-    full = months - (wanted > later.dt.day()).cast(pl.Int32)
-    signed = pl.when(day_a >= day_b).then(full).otherwise(-full)
-    meets = (add_months(day_b, signed) == day_a) & (a % DAY < b % DAY)
-    return pl.when(a.is_not_null() & b.is_not_null()).then(signed - meets.cast(pl.Int32))
+    day_in_month = pl.min_horizontal(earlier.dt.day(), later.dt.month_end().dt.day())
+    full = months - (day_in_month > later.dt.day()).cast(pl.Int32)
+    signed_months = pl.when(day_a >= day_b).then(full).otherwise(-full)
+    meets = (add_months(day_b, signed_months) == day_a) & (a % DAY < b % DAY)
+    return pl.when(a.is_not_null() & b.is_not_null()).then(signed_months - meets.cast(pl.Int32))
 
 
 _UNITS = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": DAY}
@@ -184,7 +184,7 @@ _STEPS = {
 
 def round_moment(r: Renderer, call: Call, mode: str) -> pl.Expr:
     """``FLOOR(value TO unit)`` or CEIL. Weeks start on Sunday. From a week on, the date is what Flink's truncating
-    division gives, and CEIL looks at the date only; the first day of a decade goes to the next one, in Flink too."""
+    division returns, and CEIL looks at the date only; the first day of a decade goes to the next one, in Flink too."""
     operand, flag = call.operands
     unit = str(flag.value) if isinstance(flag, Literal) else ""
     millis = local_millis(r, r.expr(operand), operand.type)

@@ -1,4 +1,4 @@
-"""Reading values from character strings as Flink's casts do. Every function gives NULL where the text is no value."""
+"""Reading values from character strings as Flink's casts do. Every function returns NULL if the text is not a value."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def parse_integer(e: pl.Expr, t: LogicalType) -> pl.Expr:
     """A whole number; digits after a point are checked and dropped, blanks around it are too."""
     text = e.str.strip_chars(_BLANKS)
     valid = text.str.contains(r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)$")
-    whole = text.str.extract(r"^\+?(-?[0-9]*)")
-    digits = pl.when(whole.is_in(["", "-"])).then(pl.lit("0")).otherwise(whole)
+    whole_part = text.str.extract(r"^\+?(-?[0-9]*)")
+    digits = pl.when(whole_part.is_in(["", "-"])).then(pl.lit("0")).otherwise(whole_part)
     return pl.when(valid).then(digits).cast(t.polars(), strict=False)
 
 
@@ -47,7 +47,7 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 
 
 def parse_decimal(e: pl.Expr, t: LogicalType) -> pl.Expr:
-    """A DECIMAL, HALF_UP; NULL where it has too many digits before the point."""
+    """A DECIMAL, HALF_UP; NULL if it has too many digits before the point."""
     precision, scale = as_decimal(t)
     unit, limit = Decimal(1).scaleb(-scale), 10**precision
 
@@ -77,7 +77,7 @@ def parse_boolean(e: pl.Expr) -> pl.Expr:
     return pl.when(text.is_in(_TRUE)).then(pl.lit(True)).when(text.is_in(_FALSE)).then(pl.lit(False))
 
 
-def _whole(text: str) -> int:
+def _digits(text: str) -> int:
     text = text.strip()
     if not text.isascii() or not text.isdigit():
         raise ValueError(text)
@@ -89,7 +89,7 @@ def read_date(text: str) -> int | None:
     space = text.find(" ")
     parts = (text[:space] if space > 0 else text).split("-", 2)
     try:
-        year, month, day = (_whole(parts[i]) if i < len(parts) else 1 for i in range(3))
+        year, month, day = (_digits(parts[i]) if i < len(parts) else 1 for i in range(3))
     except ValueError:
         return None
     if year > 9999 or not 1 <= month <= 12:
@@ -189,8 +189,8 @@ def parse_timestamp(r: Renderer, e: pl.Expr, t: LogicalType) -> pl.Expr:
     fast, rest = usual_timestamp(e, "us" if is_fine(t) else unit)
     count = of_text(fast, e) if is_fine(t) else fast.to_physical()
     if precision < _UNIT_DIGITS[unit]:
-        whole = 10 ** (_UNIT_DIGITS[unit] - precision)
-        count = count // whole * whole
+        precision_step = 10 ** (_UNIT_DIGITS[unit] - precision)
+        count = count // precision_step * precision_step
     dtype = pl.Int128() if is_fine(t) else pl.Int64()
     slow = rowwise(read, [rest], dtype, _MOMENT)
     moment = of_count(pl.coalesce(count.cast(dtype), slow), clock)

@@ -78,7 +78,7 @@ def rust_regex(pattern: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def python_regex(pattern: str) -> re.Pattern[str] | None:
-    """The pattern for Python, or None where it is no pattern."""
+    """The pattern for Python, or None if it is not a pattern."""
     try:
         return re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", _translated(pattern, r"(?a:\{})").replace(r"\z", r"\Z")))
     except (re.error, PatternError, OverflowError):
@@ -106,7 +106,7 @@ def like_regex(pattern: str, escape: str | None = None) -> str:
     return "(?s)^(?:" + "".join(out) + r")\z"
 
 
-_NAMED = re.compile(r"\[:(\w+):\]")
+_CLASS_NAME = re.compile(r"\[:(\w+):\]")
 _SIMILAR = {
     "ALPHA": "A-Za-z",
     "UPPER": "A-Z",
@@ -117,7 +117,7 @@ _SIMILAR = {
     "WHITESPACE": r" \t\n\x0B\f\r",
 }
 """The classes that SIMILAR TO names, such as ``[[:ALPHA:]]``."""
-_KEPT = set("|*+?{}()-,")
+_OPERATORS = set("|*+?{}()-,")
 
 
 def similar_regex(pattern: str, escape: str | None = None) -> str:
@@ -131,9 +131,9 @@ def similar_regex(pattern: str, escape: str | None = None) -> str:
             if i >= len(pattern):
                 raise PatternError("the pattern ends with the escape character")
             out.append(re.escape(pattern[i]))
-        elif inside and (named := _NAMED.match(pattern, i)) is not None and named[1].upper() in _SIMILAR:
-            out.append(_SIMILAR[named[1].upper()])
-            i = named.end() - 1
+        elif inside and (class_name := _CLASS_NAME.match(pattern, i)) is not None and class_name[1].upper() in _SIMILAR:
+            out.append(_SIMILAR[class_name[1].upper()])
+            i = class_name.end() - 1
         elif inside:
             inside = c != "]"
             out.append("\\\\" if c == "\\" else c)
@@ -143,7 +143,7 @@ def similar_regex(pattern: str, escape: str | None = None) -> str:
         elif c in ("%", "_"):
             out.append(".*" if c == "%" else ".")
         else:
-            out.append(c if c in _KEPT else re.escape(c))
+            out.append(c if c in _OPERATORS else re.escape(c))
         i += 1
     if inside:
         raise PatternError("a [ is not closed")

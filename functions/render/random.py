@@ -68,6 +68,6 @@ def rand_integer(r: Renderer, call: Call) -> pl.Expr:
 
 def _fraction(r: Renderer, seed: Rex | None) -> pl.Expr:
     """A number from 0 up to 1. Calls with the same constant seed give the same numbers."""
-    known = str(seed.value) if isinstance(seed, Literal) else None
-    number = (r.random(known) // 2048).cast(pl.Float64) * 2.0**-53
+    seed_text = str(seed.value) if isinstance(seed, Literal) else None
+    number = (r.random(seed_text) // 2048).cast(pl.Float64) * 2.0**-53
     return number if seed is None else pl.when(r.expr(seed).is_not_null()).then(number)

@@ -38,9 +38,9 @@ def _predicate(r: Renderer, call: Call, make: Callable[[str, str | None], str]) 
         except (PatternError, re.error) as cause:
             raise DataError("DATA301", name=call.name, problem=f"{template!r:.60} is not a pattern: {cause}") from cause
 
-    known = [constant_text(o) for o in call.operands[1:]]
-    if None not in known:
-        pattern, escape = (*known, None)[:2]
+    constants = [constant_text(o) for o in call.operands[1:]]
+    if None not in constants:
+        pattern, escape = (*constants, None)[:2]
         try:
             _compiled(make, str(pattern), escape)
             return r.expr(call.operands[0]).str.contains(make(str(pattern), escape))
@@ -79,7 +79,7 @@ def _search(
     invalid: Any = None,
 ) -> pl.Expr:
     """A function of text and pattern: ``quick`` with a constant pattern that Rust knows, else ``slow`` per row with a
-    compiled pattern; ``invalid`` for what is no pattern."""
+    compiled pattern; ``invalid`` for what is not a pattern."""
     text, template, *rest = call.operands
     pattern = constant_text(template)
     if pattern is not None and quick is not None:
@@ -119,16 +119,16 @@ def _group(pattern: re.Pattern[str], value: str, index: int = 0) -> str | None:
 @renders("REGEXP_EXTRACT")
 def extract(r: Renderer, call: Call) -> pl.Expr:
     index = call.operands[2] if len(call.operands) == 3 else Literal(call.type, 0)
-    known = index.value if isinstance(index, Literal) else None
+    constant_index = index.value if isinstance(index, Literal) else None
 
     def quick(e: pl.Expr, pattern: str) -> pl.Expr:
         compiled = python_regex(constant_text(call.operands[1]) or "")
         groups = compiled.groups if compiled else 99
-        if not isinstance(known, int) or not 0 <= known <= groups:
+        if not isinstance(constant_index, int) or not 0 <= constant_index <= groups:
             return pl.when(e.is_null()).then(e)
-        return e.str.extract(pattern, known)
+        return e.str.extract(pattern, constant_index)
 
-    return _search(r, call, pl.String, quick if isinstance(known, int) else None, _group)
+    return _search(r, call, pl.String, quick if isinstance(constant_index, int) else None, _group)
 
 
 @renders("REGEXP_REPLACE")

@@ -31,10 +31,10 @@ BY_ROW = {
     "MAP_FROM_ARRAYS": "Polars cannot zip two lists",
     "MD5, SHA1, SHA2, ...": "Polars has no cryptographic digests",
     "OVERLAY, LPAD, RPAD": "texts with characters beyond U+FFFF, which Java counts twice",
-    "PARSE_JSON, TRY_PARSE_JSON, VARIANT[key]": "Polars has no type of values that are known by their JSON alone",
+    "PARSE_JSON, TRY_PARSE_JSON, VARIANT[key]": "Polars has no type for VARIANT, whose values stateplan stores as JSON",
     "PARSE_URL, URL_ENCODE, URL_DECODE": "Polars has no functions for URLs",
     "REPLACE, TRANSLATE": "if what is replaced is not a constant",
-    "REVERSE": "texts beyond ASCII, of which Polars keeps an accent with its letter",
+    "REVERSE": "texts beyond ASCII, because Polars does not separate an accent from its letter",
     "ROUND, TRUNCATE, CAST(double AS DECIMAL)": "values whose exact digits decide, and places that are not a constant",
     "SPLIT_INDEX": "if separator or index is not a constant",
     "STR_TO_MAP": "the separators are Java's regular expressions",
@@ -67,17 +67,17 @@ def rowwise(
     function: Callable[..., Any],
     exprs: Sequence[pl.Expr],
     dtype: pl.DataType | type[pl.DataType],
-    listed: str,
+    group: str,
     *,
     nulls: bool = False,
 ) -> pl.Expr:
     """``function`` applied to each row's values in Python, for what has no vectorised form.
 
     Equal rows of a frame are computed once, but with floats, whose 0.0 and -0.0 are equal. Without ``nulls`` a NULL
-    operand gives NULL and the function is not called; an unhashable operand must be a list or dict. ``listed`` is the
+    operand returns NULL and the function is not called; an unhashable operand must be a list or dict. ``group`` is the
     entry of :data:`BY_ROW`.
     """
-    assert listed in BY_ROW, listed
+    assert group in BY_ROW, group
 
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
@@ -85,18 +85,18 @@ def rowwise(
             return pl.Series([None], dtype=dtype).new_from_index(0, max(len(s) for s in series))
         height = min((len(s) for s in series if len(s) != 1), default=1)
         lists = [s.to_list() if len(s) == height else s.to_list() * height for s in series]
-        known: dict[Any, Any] = {}
-        signed = any(s.dtype.is_float() for s in series)
+        results: dict[Any, Any] = {}
+        has_floats = any(s.dtype.is_float() for s in series)
         out: list[Any] = []
         for row in zip(*lists, strict=True):
             if not nulls and None in row:
                 out.append(None)
                 continue
             try:
-                if not signed and row in known:
-                    out.append(known[row])
+                if not has_floats and row in results:
+                    out.append(results[row])
                     continue
-                known[row] = value = function(*row)
+                results[row] = value = function(*row)
             except TypeError:
                 if _hashable(row):
                     raise

@@ -111,7 +111,7 @@ def extract(r: Renderer, call: Call) -> pl.Expr:
 
 
 _DEFAULT = "yyyy-MM-dd HH:mm:ss"
-_LISTED = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
+_ROWWISE_GROUP = "DATE_FORMAT, TO_DATE, TO_TIMESTAMP, UNIX_TIMESTAMP"
 
 
 _CYCLE_DAYS = 146_097
@@ -126,8 +126,8 @@ def _within_polars(frame: pl.DataFrame) -> pl.DataFrame:
         return frame
     count, per_day = pl.col("m").to_physical(), units_per_day(moments)
     cycles = count // (_CYCLE_DAYS * per_day)
-    moved = (count - cycles * (_CYCLE_DAYS * per_day)).cast(moments.dtype)
-    return frame.with_columns(moved.alias("m"), cycles.alias("c"))
+    near_moments = (count - cycles * (_CYCLE_DAYS * per_day)).cast(moments.dtype)
+    return frame.with_columns(near_moments.alias("m"), cycles.alias("c"))
 
 
 def _formatted(
@@ -135,11 +135,11 @@ def _formatted(
 ) -> pl.Expr:
     """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row; ``sections`` is
     for :func:`javatime.format_moment`."""
-    known = _DEFAULT if pattern is None else constant_text(pattern)
-    if known is not None:
-        javatime.format_moment(moment, known, sections=sections)
+    constant_pattern = _DEFAULT if pattern is None else constant_text(pattern)
+    if constant_pattern is not None:
+        javatime.format_moment(moment, constant_pattern, sections=sections)
     operands = {"m": moment, **({} if below is None else {"n": below})}
-    if known is None:
+    if constant_pattern is None:
         assert pattern is not None
         operands["p"] = r.expr(pattern)
 
@@ -149,14 +149,14 @@ def _formatted(
         rest = pl.col("n") if below is not None else None
         cycles = pl.col("c") if "c" in frame.columns else None
 
-        def shown(text: str) -> pl.Expr:
+        def formatted(text: str) -> pl.Expr:
             return javatime.format_moment(pl.col("m"), text, rest, cycles, sections=sections)
 
-        if known is not None:
-            return frame.select(shown(known).alias("x")).to_series()
+        if constant_pattern is not None:
+            return frame.select(formatted(constant_pattern).alias("x")).to_series()
         out = pl.lit(None, dtype=pl.String)
         for text in frame.filter(pl.col("m").is_not_null())["p"].drop_nulls().unique().to_list():
-            out = pl.when(pl.col("p") == text).then(shown(text)).otherwise(out)
+            out = pl.when(pl.col("p") == text).then(formatted(text)).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
     return pl.map_batches(list(operands.values()), run, return_dtype=pl.String, is_elementwise=True)
@@ -168,9 +168,9 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
     e, t = r.expr(value), value.type
     if t.is_string:
         fast, rest = usual_timestamp(e, "ms")
-        whole = (fast.to_physical() // _lit(1000) * 1000).cast(pl.Datetime("ms"))
-        slow = rowwise(lambda text: javatime.parse_lenient(text, _DEFAULT), [rest], pl.Int64, _LISTED)
-        e = pl.coalesce(whole, slow.cast(pl.Datetime("ms")))
+        whole_millis = (fast.to_physical() // _lit(1000) * 1000).cast(pl.Datetime("ms"))
+        slow = rowwise(lambda text: javatime.parse_lenient(text, _DEFAULT), [rest], pl.Int64, _ROWWISE_GROUP)
+        e = pl.coalesce(whole_millis, slow.cast(pl.Datetime("ms")))
     below = below_micros(e) if is_fine(t) else None
     if t.is_timestamp:
         e = coarse(e, t)
@@ -180,33 +180,36 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
 
 
 def _by_pattern(text: str, pattern: str) -> int | None:
-    """Epoch milliseconds by the pattern, else by the form of a JDBC timestamp or date; NULL by what is no pattern."""
+    """Epoch milliseconds by the pattern, else by the form of a JDBC timestamp or date; NULL by what is not a
+    pattern."""
     try:
-        found = javatime.parse_strict(text, pattern)
+        moment = javatime.parse_strict(text, pattern)
     except RunError as error:
         if error.code != javatime.NOT_A_PATTERN:
             raise
         return None
-    found = javatime.read_jdbc(text) if found is None else found
-    return None if found is None else found // 10**6
+    moment = javatime.read_jdbc(text) if moment is None else moment
+    return None if moment is None else moment // 10**6
 
 
 def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
     """TO_TIMESTAMP of (text, pattern)."""
-    return _by_quick_form(r, call, lambda *operands: _from_millis(rowwise(_by_pattern, operands, pl.Int64, _LISTED)))
+    return _by_quick_form(
+        r, call, lambda *operands: _from_millis(rowwise(_by_pattern, operands, pl.Int64, _ROWWISE_GROUP))
+    )
 
 
 def _by_quick_form(r: Renderer, call: Call, read: Callable[..., pl.Expr]) -> pl.Expr:
     """A Datetime by the pattern that may follow a text: common patterns by Polars, and by ``read`` what is left."""
-    text, given = r.expr(call.operands[0]), call.operands[1] if len(call.operands) > 1 else None
-    pattern = _DEFAULT if given is None else constant_text(given)
-    shown = pl.lit(_DEFAULT) if given is None else r.expr(given)
+    text, pattern_operand = r.expr(call.operands[0]), call.operands[1] if len(call.operands) > 1 else None
+    pattern = _DEFAULT if pattern_operand is None else constant_text(pattern_operand)
+    pattern_expr = pl.lit(_DEFAULT) if pattern_operand is None else r.expr(pattern_operand)
     quick = javatime.quick_form(pattern) if pattern is not None else None
     if quick is None:
-        return read(text, shown)
+        return read(text, pattern_expr)
     regex, form = quick
     fast = pl.when(text.str.contains(regex)).then(text).str.to_datetime(form, time_unit="ms", strict=False)
-    return pl.coalesce(fast, read(pl.when(fast.is_null()).then(text), shown))
+    return pl.coalesce(fast, read(pl.when(fast.is_null()).then(text), pattern_expr))
 
 
 def _from_millis(e: pl.Expr) -> pl.Expr:
@@ -223,17 +226,17 @@ def _wall_clock(r: Renderer, call: Call) -> pl.Expr:
         nanos = read_timestamp(text)
         return None if nanos is None else nanos // 10**6
 
-    return pl.coalesce(fast, _from_millis(rowwise(one, [rest], pl.Int64, _LISTED)))
+    return pl.coalesce(fast, _from_millis(rowwise(one, [rest], pl.Int64, _ROWWISE_GROUP)))
 
 
 def _lenient(r: Renderer, call: Call) -> pl.Expr:
     """Epoch milliseconds of a wall clock text by the pattern that may follow it, as ``SimpleDateFormat`` reads it."""
 
     def read(*operands: pl.Expr) -> pl.Expr:
-        return rowwise(javatime.parse_lenient, operands, pl.Int64, _LISTED).cast(pl.Datetime("ms"))
+        return rowwise(javatime.parse_lenient, operands, pl.Int64, _ROWWISE_GROUP).cast(pl.Datetime("ms"))
 
-    if len(call.operands) > 1 and (known := constant_text(call.operands[1])) is not None:
-        javatime.check_lenient(known)
+    if len(call.operands) > 1 and (constant_pattern := constant_text(call.operands[1])) is not None:
+        javatime.check_lenient(constant_pattern)
     return _by_quick_form(r, call, read).to_physical()
 
 
@@ -253,9 +256,9 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
     e = r.expr(value)
     if value.type.is_string:
         return _ltz_from_text(r, call)
-    known = constant(rest[0]) if rest and isinstance(rest[0], Literal) else None if rest else 3
-    if known is not None:
-        return _instant(e, value.type, int(known), call.type)
+    constant_precision = constant(rest[0]) if rest and isinstance(rest[0], Literal) else None if rest else 3
+    if constant_precision is not None:
+        return _instant(e, value.type, int(constant_precision), call.type)
     digits = r.expr(rest[0])
     problem = "{} is not a precision: 0 for seconds, 3 for milliseconds, up to 18"
     r.fail_where(~digits.is_between(0, 18) & e.is_not_null(), "TO_TIMESTAMP_LTZ", problem, digits)
@@ -266,37 +269,39 @@ def to_timestamp_ltz(r: Renderer, call: Call) -> pl.Expr:
 
 
 def _instant(e: pl.Expr, t: LogicalType, digits: int, target: LogicalType) -> pl.Expr:
-    """A number of seconds with so many digits below as a point in time; NULL beyond the years 0 to 9999. A FLOAT or
-    DOUBLE is rounded down to the digits of the result."""
-    wanted = PER_SECOND[target.time_unit()]
+    """A number of seconds with this number of digits below as a point in time; NULL beyond the years 0 to 9999. A FLOAT
+    or DOUBLE is rounded down to the digits of the result."""
+    units_per_second = PER_SECOND[target.time_unit()]
     if t.root in ("FLOAT", "DOUBLE"):
-        kept = max(digits, 3)
-        e = e.cast(pl.Float64) * 10 ** (kept - digits)
-        e = pl.when(e.is_nan()).then(0.0).when(e.abs() < 2.0**63).then(e if kept >= 9 else e.floor())
+        kept_digits = max(digits, 3)
+        e = e.cast(pl.Float64) * 10 ** (kept_digits - digits)
+        e = pl.when(e.is_nan()).then(0.0).when(e.abs() < 2.0**63).then(e if kept_digits >= 9 else e.floor())
         e = e.cast(pl.Int64)
     else:
-        kept, e = digits, to_number(e, t, BIGINT)
-    first, end = _EPOCH_MIN // 1000 * 10**kept, (_EPOCH_MAX + 1) // 1000 * 10**kept
+        kept_digits, e = digits, to_number(e, t, BIGINT)
+    first, end = _EPOCH_MIN // 1000 * 10**kept_digits, (_EPOCH_MAX + 1) // 1000 * 10**kept_digits
     inside = pl.when((e >= first) & (e < end)).then(e)
-    if 10**kept > wanted:
-        return of_count(inside // (10**kept // wanted), target)
-    return of_count((inside.cast(pl.Int128) if is_fine(target) else inside) * (wanted // 10**kept), target)
+    if 10**kept_digits > units_per_second:
+        return of_count(inside // (10**kept_digits // units_per_second), target)
+    return of_count(
+        (inside.cast(pl.Int128) if is_fine(target) else inside) * (units_per_second // 10**kept_digits), target
+    )
 
 
 def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
     moment = _wall_clock(r, call)
     if len(call.operands) < 3:
         return to_utc(moment, "UTC")
-    if (known := constant_text(call.operands[2])) is not None:
-        return to_utc(moment, _zone(known))
+    if (constant_zone := constant_text(call.operands[2])) is not None:
+        return to_utc(moment, _zone(constant_zone))
 
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:
         frame = side_by_side(series, ("m", "z"))
         out = pl.lit(None, dtype=pl.Datetime("ms", "UTC"))
         for name in frame.filter(pl.col("m").is_not_null())["z"].drop_nulls().unique().to_list():
-            if (found := zone_id(name)) is not None:
-                out = pl.when(pl.col("z") == name).then(to_utc(pl.col("m"), found)).otherwise(out)
+            if (zone_name := zone_id(name)) is not None:
+                out = pl.when(pl.col("z") == name).then(to_utc(pl.col("m"), zone_name)).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
     zone = r.expr(call.operands[2])
@@ -305,10 +310,10 @@ def _ltz_from_text(r: Renderer, call: Call) -> pl.Expr:
 
 def _zone(name: str) -> str:
     """The zone with this name, as ``java.time.ZoneId.of`` finds it. Raises DataError DATA301."""
-    found = zone_id(name)
-    if found is None:
+    zone = zone_id(name)
+    if zone is None:
         raise DataError("DATA301", name="TO_TIMESTAMP_LTZ", problem=f"{name!r:.60} is not a time zone")
-    return found
+    return zone
 
 
 @renders("FROM_UNIXTIME")
@@ -339,15 +344,15 @@ def convert_tz(r: Renderer, call: Call) -> pl.Expr:
     def run(series: Sequence[pl.Series]) -> pl.Series:
         frame = side_by_side(series, ("m", "from", "to"))
         out = pl.lit(None, dtype=pl.Datetime("ms"))
-        for given in frame.filter(pl.col("m").is_not_null()).select("from", "to").drop_nulls().unique().rows():
-            start, end = (java_time_zone(name) for name in given)
-            moved = to_local(to_utc(pl.col("m"), start, twice="latest"), end)
-            same = (pl.col("from") == given[0]) & (pl.col("to") == given[1])
-            out = pl.when(same).then(moved).otherwise(out)
+        for zones in frame.filter(pl.col("m").is_not_null()).select("from", "to").drop_nulls().unique().rows():
+            start, end = (java_time_zone(name) for name in zones)
+            converted_moment = to_local(to_utc(pl.col("m"), start, twice="latest"), end)
+            same = (pl.col("from") == zones[0]) & (pl.col("to") == zones[1])
+            out = pl.when(same).then(converted_moment).otherwise(out)
         return frame.select(out.alias("x")).to_series()
 
-    moved = pl.map_batches(operands, run, return_dtype=pl.Datetime("ms"), is_elementwise=True)
-    return _formatted(r, moved, None)
+    zoned = pl.map_batches(operands, run, return_dtype=pl.Datetime("ms"), is_elementwise=True)
+    return _formatted(r, zoned, None)
 
 
 def _now(r: Renderer) -> pl.Expr:

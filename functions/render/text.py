@@ -65,11 +65,11 @@ def _reversed(text: pl.Expr) -> pl.Expr:
 
 def _stripped(r: Renderer, text: Rex, characters: Rex | None, side: str) -> pl.Expr:
     e = r.expr(text)
-    known = " " if characters is None else _constant(characters)
-    if isinstance(known, str):
-        if known == "":
+    constant_characters = " " if characters is None else _constant(characters)
+    if isinstance(constant_characters, str):
+        if constant_characters == "":
             return e
-        return _strip(e, side)(known)
+        return _strip(e, side)(constant_characters)
     assert characters is not None
     set_ = r.expr(characters)
     return pl.when(set_ == "").then(e).when(set_.is_not_null()).then(_strip(e, side)(set_))
@@ -118,8 +118,8 @@ def _clipped(e: pl.Expr) -> pl.Expr:
     return pl.max_horizontal(e.cast(pl.Int64), pl.lit(0, dtype=pl.Int64))
 
 
-def _found(text: pl.Expr, needle: pl.Expr) -> pl.Expr:
-    """The place of ``needle`` in ``text`` (Int64), 0 where it is not; NULL where one of them is."""
+def _position_of(text: pl.Expr, needle: pl.Expr) -> pl.Expr:
+    """The place of ``needle`` in ``text`` (Int64), 0 if it is not; NULL if one of them is."""
     at = text.str.find(needle, literal=True)
     before = text.cast(pl.Binary).bin.slice(0, at).cast(pl.String)
     place = pl.when(at.is_not_null()).then(_length(before) + 1).otherwise(pl.lit(0, dtype=pl.Int64))
@@ -129,19 +129,23 @@ def _found(text: pl.Expr, needle: pl.Expr) -> pl.Expr:
 @renders("POSITION", "LOCATE")
 def position(r: Renderer, call: Call) -> pl.Expr:
     needle, text, *start = r.args(call)
-    known = _constant(call.operands[0])
-    if not start and isinstance(known, str) and known:
-        before = text.str.splitn(known, 2).struct.field("field_0").str.len_chars().cast(pl.Int32)
+    constant_needle = _constant(call.operands[0])
+    if not start and isinstance(constant_needle, str) and constant_needle:
+        before = text.str.splitn(constant_needle, 2).struct.field("field_0").str.len_chars().cast(pl.Int32)
         absent = pl.when(text.is_not_null()).then(pl.lit(0, dtype=pl.Int32))
-        return pl.when(text.str.contains(known, literal=True)).then(before + 1).otherwise(absent)
+        return pl.when(text.str.contains(constant_needle, literal=True)).then(before + 1).otherwise(absent)
     if not start:
-        return _found(text, needle).cast(pl.Int32)
-    skipped = _clipped(start[0].cast(pl.Int64) - 1)
-    found = _found(text.str.slice(skipped), needle)
+        return _position_of(text, needle).cast(pl.Int32)
+    skip_count = _clipped(start[0].cast(pl.Int64) - 1)
+    position_after_start = _position_of(text.str.slice(skip_count), needle)
     place = (
-        pl.when(found == 0).then(found).when(needle == "").then(pl.lit(1, dtype=pl.Int64)).otherwise(found + skipped)
+        pl.when(position_after_start == 0)
+        .then(position_after_start)
+        .when(needle == "")
+        .then(pl.lit(1, dtype=pl.Int64))
+        .otherwise(position_after_start + skip_count)
     )
-    return pl.when(start[0].is_not_null() & found.is_not_null()).then(place).cast(pl.Int32)
+    return pl.when(start[0].is_not_null() & position_after_start.is_not_null()).then(place).cast(pl.Int32)
 
 
 def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
@@ -160,14 +164,14 @@ def _instr(text: str, needle: str, start: int = 1, nth: int = 1) -> int | None:
             if index < 0:
                 return 0
         return index + 1
-    found = _instr(text[::-1], needle[::-1], -start, nth)
-    return found and len(text) - len(needle) - found + 2
+    position = _instr(text[::-1], needle[::-1], -start, nth)
+    return position and len(text) - len(needle) - position + 2
 
 
 @renders("INSTR")
 def instr(r: Renderer, call: Call) -> pl.Expr:
     args = r.args(call)
-    return _found(*args).cast(pl.Int32) if len(args) == 2 else rowwise(_instr, args, pl.Int32, "INSTR")
+    return _position_of(*args).cast(pl.Int32) if len(args) == 2 else rowwise(_instr, args, pl.Int32, "INSTR")
 
 
 @renders("REPLACE")
@@ -177,7 +181,7 @@ def replace(r: Renderer, call: Call) -> pl.Expr:
         return r.expr(call.operands[0]).str.replace_all(old, new, literal=True)
 
     def one(text: str, a: str, b: str) -> str:
-        return text.replace(a, b) if a else _joined(_units(text).replace(a, _units(b)))
+        return text.replace(a, b) if a else _text_of_units(_units(text).replace(a, _units(b)))
 
     return rowwise(one, r.args(call), pl.String, "REPLACE, TRANSLATE")
 
@@ -190,19 +194,19 @@ def _units(text: str) -> str:
     return "".join(chr(raw[i] | raw[i + 1] << 8) for i in range(0, len(raw), 2))
 
 
-def _joined(units: str) -> str:
+def _text_of_units(units: str) -> str:
     if units.isascii():
         return units
-    whole = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return whole.encode("utf-8", "replace").decode()
+    text = units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return text.encode("utf-8", "replace").decode()
 
 
 def _overlay(text: str, new: str, position: int, length: int | None = None) -> str:
-    units, inserted = _units(text), _units(new)
+    units, new_units = _units(text), _units(new)
     if position <= 0 or position > len(units):
         return text
-    count = len(inserted) if length is None else length
-    return _joined(units[: position - 1] + inserted + (units[position - 1 + count :] if count > 0 else ""))
+    count = len(new_units) if length is None else length
+    return _text_of_units(units[: position - 1] + new_units + (units[position - 1 + count :] if count > 0 else ""))
 
 
 @renders("OVERLAY")
@@ -212,10 +216,10 @@ def overlay(r: Renderer, call: Call) -> pl.Expr:
     at = place.cast(pl.Int64)
     count = rest[0].cast(pl.Int64) if rest else _length(new)
     behind = pl.when(count > 0).then(text.str.slice(at - 1 + count)).otherwise(pl.lit(""))
-    whole = pl.concat_str(text.str.head(_clipped(at - 1)), new, behind)
-    plain = pl.when((at <= 0) | (at > _length(text))).then(text).otherwise(whole)
-    known = new.is_not_null() & at.is_not_null() & count.is_not_null()
-    return _by_units(_overlay, args, pl.when(known).then(plain), text, new)
+    overlaid = pl.concat_str(text.str.head(_clipped(at - 1)), new, behind)
+    plain = pl.when((at <= 0) | (at > _length(text))).then(text).otherwise(overlaid)
+    all_not_null = new.is_not_null() & at.is_not_null() & count.is_not_null()
+    return _by_units(_overlay, args, pl.when(all_not_null).then(plain), text, new)
 
 
 def _by_units(function: Callable[..., str | None], args: list[pl.Expr], plain: pl.Expr, *texts: pl.Expr) -> pl.Expr:
@@ -236,9 +240,9 @@ def concatenate(r: Renderer, call: Call) -> pl.Expr:
 @renders("CONCAT_WS")
 def concat_ws(r: Renderer, call: Call) -> pl.Expr:
     separator, *parts = call.operands
-    known = _constant(separator)
-    if isinstance(known, str):
-        return pl.concat_str([r.expr(p) for p in parts], separator=known, ignore_nulls=True)
+    constant_separator = _constant(separator)
+    if isinstance(constant_separator, str):
+        return pl.concat_str([r.expr(p) for p in parts], separator=constant_separator, ignore_nulls=True)
     between = r.expr(separator)
     height = pl.when(pl.lit(False)).then(between)  # constants alone would be a list for all rows
     return pl.concat_list([height, *(r.expr(p) for p in parts)]).list.drop_nulls().list.join(between)
@@ -248,30 +252,32 @@ def _pad(text: str, length: int, fill: str, *, left_side: bool) -> str | None:
     if length < 0 or fill == "":
         return None
     units, filling = _units(text), _units(fill)
-    missing = length - len(units)
-    if missing <= 0:
-        return _joined(units[:length])
-    padding = (filling * (missing // len(filling) + 1))[:missing]
-    return _joined(padding + units if left_side else units + padding)
+    pad_length = length - len(units)
+    if pad_length <= 0:
+        return _text_of_units(units[:length])
+    padding = (filling * (pad_length // len(filling) + 1))[:pad_length]
+    return _text_of_units(padding + units if left_side else units + padding)
 
 
-def _padded(r: Renderer, call: Call, *, left_side: bool) -> pl.Expr:
+def _pad_call(r: Renderer, call: Call, *, left_side: bool) -> pl.Expr:
     text, length, fill = args = r.args(call)
     size = length.cast(pl.Int64)
-    missing = _clipped(size - _length(text))
-    padding = fill.repeat_by(missing // _length(fill) + 1).list.join("").str.head(missing)
+    pad_length = _clipped(size - _length(text))
+    padding = fill.repeat_by(pad_length // _length(fill) + 1).list.join("").str.head(pad_length)
     longer = pl.concat_str(padding, text) if left_side else pl.concat_str(text, padding)
-    plain = pl.when((size >= 0) & (fill != "")).then(pl.when(missing > 0).then(longer).otherwise(text.str.head(size)))
+    plain = pl.when((size >= 0) & (fill != "")).then(
+        pl.when(pad_length > 0).then(longer).otherwise(text.str.head(size))
+    )
     return _by_units(lambda t, n, p: _pad(t, n, p, left_side=left_side), args, plain, text, fill)
 
 
-renders_all({"LPAD": partial(_padded, left_side=True), "RPAD": partial(_padded, left_side=False)})
+renders_all({"LPAD": partial(_pad_call, left_side=True), "RPAD": partial(_pad_call, left_side=False)})
 
 
 @renders("REPEAT")
 def repeat(r: Renderer, call: Call) -> pl.Expr:
     @shielded
-    def checked(series: Sequence[pl.Series]) -> pl.Series:
+    def check_length(series: Sequence[pl.Series]) -> pl.Series:
         sizes, times = series
         long = (sizes * times > 2**30).fill_null(False)
         if long.any():
@@ -282,7 +288,7 @@ def repeat(r: Renderer, call: Call) -> pl.Expr:
         return times.clip(0)
 
     text, n = r.args(call)
-    times = pl.map_batches([_length(text), n.cast(pl.Int64)], checked, return_dtype=pl.Int64, is_elementwise=True)
+    times = pl.map_batches([_length(text), n.cast(pl.Int64)], check_length, return_dtype=pl.Int64, is_elementwise=True)
     return pl.when(text.is_not_null() & n.is_not_null()).then(text.repeat_by(times).list.join(""))
 
 
@@ -339,14 +345,14 @@ def str_to_map(r: Renderer, call: Call) -> pl.Expr:
         if outer is None or inner is None:
             wrong = between if outer is None else inside
             raise DataError("DATA301", name="STR_TO_MAP", problem=f"{wrong!r:.60} is not a pattern")
-        found: dict[str, str | None] = {}
+        values: dict[str, str | None] = {}
         parts = _split_at(outer, text)
         while parts and parts[-1] == "":
             parts.pop()
         for part in parts:
             pair = _split_at(inner, part, 1)
-            found[pair[0]] = pair[1] if len(pair) > 1 else None
-        return [{"key": k, "value": v} for k, v in found.items()]
+            values[pair[0]] = pair[1] if len(pair) > 1 else None
+        return [{"key": k, "value": v} for k, v in values.items()]
 
     return rowwise(entries, r.args(call), call.type.polars(), "STR_TO_MAP")
 
@@ -372,10 +378,10 @@ def translate(r: Renderer, call: Call) -> pl.Expr:
         return text.translate(table)
 
     text, old, new = call.operands
-    known, instead = _constant(old), _constant(new)
-    if not isinstance(known, str) or not isinstance(instead, str):
+    old_letters, new_letters = _constant(old), _constant(new)
+    if not isinstance(old_letters, str) or not isinstance(new_letters, str):
         return rowwise(one, r.args(call), pl.String, "REPLACE, TRANSLATE", nulls=True)
-    first = {c: instead[i : i + 1] for i, c in reversed(list(enumerate(known)))}
+    first = {c: new_letters[i : i + 1] for i, c in reversed(list(enumerate(old_letters)))}
     return r.expr(text).str.replace_many(list(first), list(first.values())) if first else r.expr(text)
 
 

@@ -36,13 +36,13 @@ def user_call(r: Renderer, call: Call) -> pl.Expr:
         inputs = [s if len(s) == height else s.new_from_index(0, height) for s in series[1 : 1 + len(types)]]
         if guard is None:
             return user_values(function, inputs, types, result, height)
-        wanted = series[-1].fill_null(False)
-        if len(wanted) != height:
-            wanted = wanted.new_from_index(0, height)
-        rows = wanted.arg_true()
-        found = user_values(function, [s.gather(rows) for s in inputs], types, result, len(rows))
+        is_used = series[-1].fill_null(False)
+        if len(is_used) != height:
+            is_used = is_used.new_from_index(0, height)
+        rows = is_used.arg_true()
+        values = user_values(function, [s.gather(rows) for s in inputs], types, result, len(rows))
         place = pl.Series([None], dtype=pl.UInt32).new_from_index(0, height).scatter(rows, range(len(rows)))
-        return found.gather(place) if len(rows) else pl.Series([None], dtype=found.dtype).new_from_index(0, height)
+        return values.gather(place) if len(rows) else pl.Series([None], dtype=values.dtype).new_from_index(0, height)
 
     exprs = [pl.int_range(pl.len()), *(r.expr(o) for o in call.operands)]
     if guard is not None:
@@ -53,7 +53,7 @@ def user_call(r: Renderer, call: Call) -> pl.Expr:
 def user_values(
     function: UserFunction, inputs: Sequence[pl.Series], types: Sequence[LogicalType], result: LogicalType, height: int
 ) -> pl.Series:
-    """What the function gives for columns of arguments.
+    """What the function returns for columns of arguments.
 
     Raises:
         DataError: DATA310 to DATA312, for an exception inside, a result of a wrong type, too many or few results.
@@ -88,14 +88,14 @@ def user_values(
 def _vector(
     function: UserFunction, inputs: Sequence[pl.Series], types: Sequence[LogicalType], result: LogicalType, height: int
 ) -> pl.Series:
-    given = vector_columns(function, inputs, types)
+    arguments = vector_columns(function, inputs, types)
     try:
-        found = function.caller()(*given)
+        output = function.caller()(*arguments)
     except Exception as cause:  # whatever a user's code raises
         raise function.failed(cause, [f"{height} rows"]) from cause
-    if not hasattr(found, "__len__") or isinstance(found, (str, bytes)):
-        raise function.wrong_rows(type(found).__name__, height)
-    if len(found) != height:
-        raise function.wrong_rows(len(found), height)
-    values = found.to_pylist() if hasattr(found, "to_pylist") else list(found)
+    if not hasattr(output, "__len__") or isinstance(output, (str, bytes)):
+        raise function.wrong_rows(type(output).__name__, height)
+    if len(output) != height:
+        raise function.wrong_rows(len(output), height)
+    values = output.to_pylist() if hasattr(output, "to_pylist") else list(output)
     return column_of([plain_value(v, result) for v in values], result, function)

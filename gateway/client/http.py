@@ -54,7 +54,7 @@ def connect(
         reopens: whether a statement opens another session where the gateway does not know this one any more (RUN167).
 
     Raises:
-        RunError: RUN161, it cannot be reached; RUN162, it refuses; RUN163, it is no SQL gateway; RUN164, its error.
+        RunError: RUN161, it cannot be reached; RUN162, it refuses; RUN163, it is not an SQL gateway; RUN164, its error.
     """
     gateway = _Address(endpoint, token, ca_file, certificate)
     try:
@@ -122,7 +122,7 @@ class _Address:
             RunError: RUN161 to RUN164.
         """
         try:
-            got = self._http.request(method, path, json=dict(body or {}))
+            http_response = self._http.request(method, path, json=dict(body or {}))
         except (
             httpx.HTTPError,
             httpx.InvalidURL,
@@ -131,16 +131,16 @@ class _Address:
             RuntimeError,
         ) as cause:  # RuntimeError: closed
             raise RunError("RUN161", endpoint=self.endpoint, reason=_reason(cause)) from cause
-        if got.status_code in (401, 403):
+        if http_response.status_code in (401, 403):
             raise RunError("RUN162", endpoint=self.endpoint)
         try:
-            answer = got.json(parse_float=fraction)
+            answer = http_response.json(parse_float=fraction)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            what = f"status {got.status_code}, and no JSON object"
-            raise RunError("RUN163", endpoint=self.endpoint, what=what)
-        if got.status_code != 200:
+            problem = f"status {http_response.status_code}, and no JSON object"
+            raise RunError("RUN163", endpoint=self.endpoint, what=problem)
+        if http_response.status_code != 200:
             raise error_of(answer)
         return answer
 
@@ -156,7 +156,7 @@ class _Address:
 
 
 class HttpSession:
-    """A :class:`gateway.protocol.GatewaySession` at a gateway. A thread tells the gateway that the session lives.
+    """A :class:`gateway.protocol.GatewaySession` at a gateway. A thread sends heartbeats to the gateway.
 
     A gateway that was started again has no sessions. Where that is wanted, the next statement then opens another one
     with the same options, and says so (RUN167).
@@ -168,7 +168,7 @@ class HttpSession:
         self._at = at
         self._name = name
         self._reopens = reopens
-        self._known: Mapping[str, str] = options
+        self._properties: Mapping[str, str] = options
         self._open(options)
         self._closed = threading.Event()
         threading.Thread(target=self._live, args=(heartbeat,), name="gateway heartbeat", daemon=True).start()
@@ -190,8 +190,8 @@ class HttpSession:
 
     def properties(self) -> Mapping[str, str]:
         properties = self._at.ask("GET", self._path).get("properties")
-        self._known = {str(k): str(v) for k, v in properties.items()} if isinstance(properties, dict) else {}
-        return self._known
+        self._properties = {str(k): str(v) for k, v in properties.items()} if isinstance(properties, dict) else {}
+        return self._properties
 
     def configure(self, statement: str) -> None:
         if self._at.version() == "v1":  # it has no such path
@@ -210,7 +210,7 @@ class HttpSession:
         except StateplanError as error:
             if not self._reopens or not _is_unknown_session(error, self._handle):
                 raise
-            self._open(self._known)
+            self._open(self._properties)
             raise RunError("RUN167", endpoint=self.endpoint) from None
 
     def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
@@ -229,8 +229,8 @@ class HttpSession:
         try:
             return page_of(answer, token, as_values)
         except (KeyError, TypeError, ValueError, AttributeError) as cause:
-            what = f"a page of a result has another form ({type(cause).__name__}: {cause})"
-            raise RunError("RUN163", endpoint=self.endpoint, what=what) from cause
+            problem = f"a page of a result has another form ({type(cause).__name__}: {cause})"
+            raise RunError("RUN163", endpoint=self.endpoint, what=problem) from cause
 
     def cancel(self, operation: str) -> None:
         self._at.ask("POST", f"{self._operation(operation)}/cancel")

@@ -32,19 +32,19 @@ ROWS = 500
 LENGTH = 200_000
 """A statement with more characters than this takes no further row."""
 
-TAKEN = "None, bool, int, float, Decimal, str, bytes, date, time, datetime or timedelta"
+ACCEPTED_TYPES = "None, bool, int, float, Decimal, str, bytes, date, time, datetime or timedelta"
 
 _BIGINT = 2**63
 _DIGITS = 38
 _MAX_DAYS = 999_999
 _LAST_LTZ = 253_402_300_799_000
-"""Milliseconds. TO_TIMESTAMP_LTZ gives NULL beyond. Source: Flink's ``DateTimeUtils.MAX_EPOCH_MILLS``."""
+"""Milliseconds. TO_TIMESTAMP_LTZ returns NULL beyond. Source: Flink's ``DateTimeUtils.MAX_EPOCH_MILLS``."""
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _BEFORE = frozenset(" \t\r\n(,")
 _BEHIND = frozenset(" \t\r\n),;")
 
 Zone = Callable[[], str | None]
-"""Gives ``table.local-time-zone`` of the session; None where it is not known."""
+"""Returns ``table.local-time-zone`` of the session; None if it is not known."""
 
 
 def _no_zone() -> str | None:
@@ -155,7 +155,7 @@ def _kind(value: object) -> object:
 
 
 def _merge_kinds(kinds: Sequence[object], row: Sequence[object]) -> list[object] | None:
-    """The kinds of the columns with one more row; None where that does not fit."""
+    """The kinds of the columns with one more row; None if that does not fit."""
     if any(a != b for a, b in zip(kinds, row, strict=True) if a is not None and b is not None):
         return None
     return [b if a is None else a for a, b in zip(kinds, row, strict=True)]
@@ -234,7 +234,7 @@ def literal(value: object, zone: Zone = _no_zone) -> str:
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, numbers.Integral):
-        return _whole(int(value))
+        return _integer_text(int(value))
     if isinstance(value, Decimal):
         return _decimal(value)
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):
@@ -250,10 +250,12 @@ def literal(value: object, zone: Zone = _no_zone) -> str:
             return _temporal(value, zone)
         except (ValueError, TypeError, OverflowError) as cause:  # NaT of pandas
             raise DataError("DATA350", value=value, why="is no point in time") from cause
-    raise SqlError("SQL410.value_class", kind=type(value).__name__, what="a value of a parameter", expected=TAKEN)
+    raise SqlError(
+        "SQL410.value_class", kind=type(value).__name__, what="a value of a parameter", expected=ACCEPTED_TYPES
+    )
 
 
-def _whole(value: int) -> str:
+def _integer_text(value: int) -> str:
     if abs(value) < _BIGINT:
         return str(value)
     if value == -_BIGINT:  # the literal has no sign, and BIGINT no number of this size
@@ -322,7 +324,7 @@ def _instant(value: dt.datetime, zone: Zone) -> str:
     if millis > _LAST_LTZ:
         raise DataError("DATA350", value=value, why="is later than TIMESTAMP_LTZ can be")
     if not micros:
-        return f"TO_TIMESTAMP_LTZ({_whole(millis)}, 3)"
+        return f"TO_TIMESTAMP_LTZ({_integer_text(millis)}, 3)"
     name = zone()
     if name is None:
         raise DataError("DATA350", value=value, why="has microseconds, and the time zone of the session is not known")

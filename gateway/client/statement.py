@@ -65,11 +65,11 @@ class Statement:
     def cancel(self) -> None:
         """Ends it, from any thread. The job of an INSERT that has begun runs on."""
         self._is_canceled = True
-        with contextlib.suppress(StateplanError):  # it has been run; what goes on is the job of a query
+        with contextlib.suppress(StateplanError):  # it has been run; what continues is the job of a query
             self._session.cancel(self._operation)
         self.close()
 
     def close(self) -> None:
-        """Gives the result up. The job of a query ends."""
+        """Drops the result. The job of a query ends."""
         with contextlib.suppress(StateplanError):  # it is closed
             self._session.close_operation(self._operation)

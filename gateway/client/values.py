@@ -64,8 +64,8 @@ def _unreadable(names: Sequence[str], types: Sequence[LogicalType], row: Sequenc
         try:
             if value is not None:
                 reader(kind)(value)
-        except type(cause) as found:
-            why = str(found) if str(found) == _NANOS else "is no value of Python's"
+        except type(cause) as error:
+            why = str(error) if str(error) == _NANOS else "is no value of Python's"
             return DataError("DATA351", name=name, kind=kind, value=str(value), why=why)
     return DataError("DATA351.row", wanted=len(types), found=len(row) if isinstance(row, Sequence) else 0)
 

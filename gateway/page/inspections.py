@@ -46,7 +46,7 @@ class Inspections:
     """Counts one job after the other."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Inspection] = {}
+        self._results: dict[str, Inspection] = {}
         self._queue: SimpleQueue[tuple[str, AnyPath, Mapping[str, str]]] = SimpleQueue()
         self._one = threading.Lock()
         self._guard = threading.Lock()
@@ -54,7 +54,7 @@ class Inspections:
 
     def of(self, job_id: str) -> Inspection | None:
         """The last count of a job's state, if there is one or is to be one."""
-        return self._found.get(job_id)
+        return self._results.get(job_id)
 
     def request(self, job_id: str, folder: AnyPath, options: Mapping[str, str], automatic: bool = False) -> None:
         """Has the state of a job counted soon.
@@ -66,7 +66,7 @@ class Inspections:
             automatic: leave it, if it has been counted not long ago.
         """
         with self._guard:
-            last = self._found.setdefault(job_id, Inspection())
+            last = self._results.setdefault(job_id, Inspection())
             since = time.time_ns() // 1_000_000 - last.at
             if last.busy or (automatic and since < max(PAUSE_MS, SHARE * last.took)):
                 return
@@ -91,15 +91,15 @@ class Inspections:
             report = to_json(_read(folder, options, (assignment,)))
             took = round(1000 * (time.monotonic() - began))
         with self._guard:
-            last = self._found.get(job_id, Inspection())
-            self._found[job_id] = Inspection(report, time.time_ns() // 1_000_000, took, last.busy)
+            last = self._results.get(job_id, Inspection())
+            self._results[job_id] = Inspection(report, time.time_ns() // 1_000_000, took, last.busy)
         return report
 
     def forget(self, keep: set[str]) -> None:
         """Forgets all jobs but these."""
         with self._guard:
-            for job_id in [j for j, inspection in self._found.items() if j not in keep and not inspection.busy]:
-                del self._found[job_id]
+            for job_id in [j for j, inspection in self._results.items() if j not in keep and not inspection.busy]:
+                del self._results[job_id]
 
     def _work(self) -> None:
         while True:
@@ -117,8 +117,8 @@ class Inspections:
             inspection.at, inspection.took = time.time_ns() // 1_000_000, round(1000 * (time.monotonic() - began))
             with self._guard:
                 if inspection.report is None:
-                    inspection.report = self._found[job_id].report
-                self._found[job_id] = inspection
+                    inspection.report = self._results[job_id].report
+                self._results[job_id] = inspection
 
 
 def _read(folder: AnyPath, options: Mapping[str, str], what_if: tuple[Assignment, ...]) -> StateReport:

@@ -45,7 +45,7 @@ class JobSnapshot:
         self._plan: JobPlan | None = None
         self._run: int | None = None
         self._earlier: tuple[BatchMetrics, ...] = ()
-        self._ended: JobView | None = None
+        self._last_view: JobView | None = None
 
     # ---- reading ------------------------------------------------------------------------------------------
 
@@ -54,9 +54,9 @@ class JobSnapshot:
         entry = self.entry
         if entry.job is not None:
             return entry.job.view
-        if self._ended is None:
-            self._ended = self._recorded_view() or entry.last
-        return self._ended
+        if self._last_view is None:
+            self._last_view = self._recorded_view() or entry.last
+        return self._last_view
 
     def _recorded_view(self) -> JobView | None:
         """The figures that the job has left in its checkpoint."""
@@ -66,7 +66,7 @@ class JobSnapshot:
         return None
 
     def plan(self, view: JobView | None) -> JobPlan | None:
-        """Its plan: that in the checkpoint, else the one it was started with; None when it has neither."""
+        """Its plan: that in the checkpoint, else the one it was started with; None if it has neither."""
         run = view.info.started if view else -1
         if self._run != run:
             self._plan, self._run = self._read_plan(), run
@@ -106,7 +106,7 @@ class JobSnapshot:
             "error": error_json(entry.error),
             "savepoint": entry.savepoint,
         }
-        view = entry.job.view if entry.job is not None else self._ended or entry.last
+        view = entry.job.view if entry.job is not None else self._last_view or entry.last
         if view is None:
             return summary
         last = view.last
@@ -120,7 +120,7 @@ class JobSnapshot:
         }
 
     def figures(self) -> dict[str, Any]:
-        """Everything that changes while the job runs; see :meth:`drawn` for the rest."""
+        """Everything that changes while the job runs; see :meth:`drawing` for the rest."""
         view = self.view()
         figures = self.summary()
         plan = self.plan(view)
@@ -164,7 +164,7 @@ class JobSnapshot:
             | {"curves": state_history((*self._earlier, *view.recent), view.info)}
         )
 
-    def drawn(self) -> dict[str, Any]:
+    def drawing(self) -> dict[str, Any]:
         """Its plan as it is now, drawn, with the details of each operator; and its statement.
 
         Raises:

@@ -47,37 +47,37 @@ class JobsPage:
     def overview(self) -> dict[str, Any]:
         """All jobs, the newest first."""
         entries = self._jobs.entries()
-        known = {entry.id for entry in entries}
+        job_ids = {entry.id for entry in entries}
         with self._guard:
-            for gone in self._sights.keys() - known:
-                del self._sights[gone]
-                self._looks.pop(gone, None)
-        self._inspections.forget(known)
+            for job_id in self._sights.keys() - job_ids:
+                del self._sights[job_id]
+                self._looks.pop(job_id, None)
+        self._inspections.forget(job_ids)
         return {"jobs": [self._sight(entry)[0].summary() for entry in entries]}
 
     def job(self, job_id: str) -> dict[str, Any]:
         """One job. State that has not been counted for a while is counted again, because somebody looks.
 
         Raises:
-            RunError: RUN060, there is none.
+            RunError: RUN060, it does not exist.
         """
         entry = self._jobs.find(job_id)
         sight, lock = self._sight(entry)
         with lock:
-            at, found = self._looks.get(entry.id, (0.0, {}))
-            if not found or time.monotonic() - at > FRESH_SECONDS:
-                found = sight.figures()
-                self._looks[entry.id] = (time.monotonic(), found)
-        if entry.is_running and found.get("editable") and 0 < found.get("stateBytes", 0) <= UNASKED_BYTES:
+            at, figures = self._looks.get(entry.id, (0.0, {}))
+            if not figures or time.monotonic() - at > FRESH_SECONDS:
+                figures = sight.figures()
+                self._looks[entry.id] = (time.monotonic(), figures)
+        if entry.is_running and figures.get("editable") and 0 < figures.get("stateBytes", 0) <= UNASKED_BYTES:
             self._inspect(entry, unasked=True)
-        counted = self._inspections.of(entry.id)
-        return {**found, "inspection": counted and _inspection_json(counted)}
+        inspection = self._inspections.of(entry.id)
+        return {**figures, "inspection": inspection and _inspection_json(inspection)}
 
-    def drawn(self, job_id: str) -> dict[str, Any]:
+    def drawing(self, job_id: str) -> dict[str, Any]:
         """The plan of a job, drawn. Raises RunError RUN060, CheckpointError CKPT031."""
         sight, lock = self._sight(self._jobs.find(job_id))
         with lock:
-            return sight.drawn()
+            return sight.drawing()
 
     def diff(self, job_id: str) -> dict[str, Any]:
         """What is different in the plan now from the plan that was submitted.
@@ -93,8 +93,8 @@ class JobsPage:
             if plan is None:
                 return {}
             submitted = plan.document if entry.plan is None else PlanDocument.parse(entry.plan)
-            found = compare(submitted, plan.now(plan.states()))
-        return {**diff_json(found), "says": SAYS[found.verdict], "text": to_text(found)}
+            plan_diff = compare(submitted, plan.now(plan.states()))
+        return {**diff_json(plan_diff), "says": SAYS[plan_diff.verdict], "text": to_text(plan_diff)}
 
     # ---- acting ------------------------------------------------------------------------------------------------
 
@@ -126,7 +126,7 @@ class JobsPage:
             job_id: the job.
             state: a selector.
             ttl: in Flink's duration grammar, or ``never``.
-            who: asks for it.
+            who: the user who requests it.
             dry_run: only work out what that would do.
 
         Raises:
@@ -152,7 +152,7 @@ class JobsPage:
 
         Args:
             job_id: of the job.
-            who: asks for it.
+            who: the user who requests it.
             savepoint: whether a savepoint is written, in the directory that the options of the job name.
 
         Raises:
@@ -171,10 +171,10 @@ class JobsPage:
 
     def _sight(self, entry: JobEntry) -> tuple[JobSnapshot, threading.Lock]:
         with self._guard:
-            known = self._sights.get(entry.id)
-            if known is None or known[0].entry is not entry:
-                known = self._sights[entry.id] = (JobSnapshot(entry), threading.Lock())
-            return known
+            sight = self._sights.get(entry.id)
+            if sight is None or sight[0].entry is not entry:
+                sight = self._sights[entry.id] = (JobSnapshot(entry), threading.Lock())
+            return sight
 
     def _inspect(self, entry: JobEntry, unasked: bool) -> None:
         self._inspections.request(entry.id, _folder(entry), entry.options, unasked)
@@ -187,9 +187,14 @@ def _folder(entry: JobEntry) -> AnyPath:
     return entry.checkpoint
 
 
-def _inspection_json(found: Inspection) -> dict[str, Any]:
-    report = found.report
-    data: dict[str, Any] = {"busy": found.busy, "at": found.at, "took": found.took, "error": error_json(found.error)}
+def _inspection_json(inspection: Inspection) -> dict[str, Any]:
+    report = inspection.report
+    data: dict[str, Any] = {
+        "busy": inspection.busy,
+        "at": inspection.at,
+        "took": inspection.took,
+        "error": error_json(inspection.error),
+    }
     if report is None:
         return data
     states = {f"{s['id']}.{s['index']}": s for s in report["states"]}

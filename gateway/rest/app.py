@@ -98,21 +98,23 @@ class RestApi:
             ("PUT", "/plans/{name}", self.put_plan, ""),
             ("DELETE", "/plans/{name}", self.delete_plan, ""),
         ]
-        routes = [Route(path, partial(self._run_handler, run, what), methods=[verb]) for verb, path, run, what in paths]
+        routes = [
+            Route(path, partial(self._run_handler, run, subject), methods=[verb]) for verb, path, run, subject in paths
+        ]
         for route in routes:
             (route.methods or set()).discard("HEAD")  # which would fetch a page
         return list(routes)
 
-    async def _run_handler(self, handler: Handler, what: str, request: Request) -> Response:
-        """Runs a handler; ``what`` is the method of Flink's service where the request is about a session or an
+    async def _run_handler(self, handler: Handler, subject: str, request: Request) -> Response:
+        """Runs a handler; ``subject`` is the method of Flink's service where the request is about a session or an
         operation, whose errors have another form."""
         try:
             return await handler(request)
         except BadRequestError as bad:
             return answer(problem(f"Bad request, {bad}"), 400)
         except StateplanError as error:
-            message = self._service.shown(error)
-            return answer(refusal(what, message) if what else failure(message), 500)
+            message = self._service.public_error(error)
+            return answer(refusal(subject, message) if subject else failure(message), 500)
 
     # the gateway
 
@@ -125,7 +127,7 @@ class RestApi:
     async def unsupported(self, request: Request) -> Response:
         """Scripts as applications, and materialized tables."""
         error = GatewayError("GW020", path=request.url.path)
-        return answer(problem(self._service.shown(error)), 501)
+        return answer(problem(self._service.public_error(error)), 501)
 
     # sessions
 
@@ -228,7 +230,7 @@ class RestApi:
         try:
             return answer(await run_in_threadpool(plans.read, name))
         except GatewayError as error:
-            return answer(problem(self._service.shown(error)), 404)
+            return answer(problem(self._service.public_error(error)), 404)
 
     async def put_plan(self, request: Request) -> Response:
         plans, name = self._service.named_plans(), request.path_params["name"]
@@ -238,7 +240,7 @@ class RestApi:
         except UnicodeDecodeError:
             raise BadRequestError("the body is no text in UTF-8") from None
         except StateplanError as error:
-            return answer(problem(self._service.shown(error)), 400)
+            return answer(problem(self._service.public_error(error)), 400)
         self._service.audit.record("put plan", who(request), plan=name)
         return answer({"name": name}, 201 if new else 200)
 
@@ -247,7 +249,7 @@ class RestApi:
         try:
             await run_in_threadpool(plans.remove, name)
         except GatewayError as error:
-            return answer(problem(self._service.shown(error)), 404)
+            return answer(problem(self._service.public_error(error)), 404)
         self._service.audit.record("delete plan", who(request), plan=name)
         return answer({"status": "DELETED"})
 
@@ -283,9 +285,9 @@ async def _ready(operation: Operation, token: int) -> None:
 # parts of requests
 
 
-def _unresolved(where: str, name: str, value: str) -> BadRequestError:
+def _unresolved(location: str, name: str, value: str) -> BadRequestError:
     parameter = f'({name}) from value "{value[:200]}"'
-    return BadRequestError(f"could not parse parameters: Cannot resolve {where} parameter {parameter}.")
+    return BadRequestError(f"could not parse parameters: Cannot resolve {location} parameter {parameter}.")
 
 
 def _handle(request: Request, name: str) -> str:

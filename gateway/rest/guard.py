@@ -37,9 +37,10 @@ MAX_PLAN = 64 << 20
 """Bytes of the body of a request; of one with a plan."""
 BODY_SECONDS = 30.0
 BODY_RATE = 16 << 10
-"""So long a body may take: this time, and one second more for so many bytes of it."""
+"""So long a body may take: this time, and one second more for this number of bytes of it."""
 PIECE = 64 << 10
-"""An answer is handed to the network in pieces of so many bytes, each when the other side has read those before."""
+"""An answer is handed to the network in pieces of this number of bytes, each when the other side has read those
+before."""
 
 
 def is_loopback(address: str) -> bool:
@@ -56,7 +57,7 @@ class Access:
 
     Attributes:
         names: what the header Host may call it, without the port.
-        token: of those who may; None when nobody needs one.
+        token: of those who may; None if nobody needs one.
         remote: whether other machines reach it; then every IP address may be its name.
     """
 
@@ -142,7 +143,7 @@ def _is_address(name: str) -> bool:
 
 
 def _is_page(scope: Scope) -> bool:
-    """Whether it is for the page itself, which asks its user for the token and tells nothing without it."""
+    """Whether it is for the page itself, which asks its user for the token and shows nothing without it."""
     path = str(scope["path"])
     return scope["method"] == "GET" and (path == "/" or path.startswith("/page/files/"))
 
@@ -187,12 +188,12 @@ class Guard:
             exchange.check_length()
             await self._app(scope, exchange.receive, exchange.send)
         except _RefusedError as early:
-            exchange.refused = early
+            exchange.refusal = early
         except ClientDisconnect:
             pass
         except Exception as bug:
             _log.exception("a request failed in a way that nobody expected")
-            exchange.refused = _RefusedError(500, as_error(bug, brief=True))
+            exchange.refusal = _RefusedError(500, as_error(bug, brief=True))
         finally:
             holding.release()
         await exchange.finish()
@@ -206,7 +207,7 @@ class _Exchange:
         holding: the memory that both take.
 
     Attributes:
-        refused: why the request is not answered; None while it is.
+        refusal: why the request is not answered; None while it is.
     """
 
     def __init__(self, scope: Scope, receive: Receive, send: Send, holding: Holding) -> None:
@@ -216,41 +217,41 @@ class _Exchange:
         self._holding = holding
         self._limit = MAX_PLAN if scope["method"] == "PUT" else MAX_BODY
         self._since = asyncio.get_running_loop().time()
-        self._taken = 0
-        self._whole = False
+        self._received = 0
+        self._is_complete = False
         self._begun = False
         self._has_swallowed = False
-        self.refused: _RefusedError | None = None
+        self.refusal: _RefusedError | None = None
 
     def check_length(self) -> None:
-        """Raises _RefusedError for a request whose head tells of a body that is too long."""
+        """Raises _RefusedError for a request whose head announces a body that is too long."""
         if _length(self._scope) > self._limit:
             raise _RefusedError(413, GatewayError("GW021", most=self._limit))
 
     async def receive(self) -> Message:
         """The next part of the body. To the application, one that is refused is a client that is gone."""
-        if self._whole or self.refused is not None:
-            return await self._receive() if self.refused is None else _GONE
-        until = self._since + BODY_SECONDS + self._taken / BODY_RATE
+        if self._is_complete or self.refusal is not None:
+            return await self._receive() if self.refusal is None else _DISCONNECT
+        until = self._since + BODY_SECONDS + self._received / BODY_RATE
         try:
             message = await asyncio.wait_for(self._receive(), until - asyncio.get_running_loop().time())
         except TimeoutError:
             return self._refuse(408, GatewayError("GW022", seconds=round(BODY_SECONDS)))
-        self._taken += len(message.get("body", b""))
-        self._whole = not message.get("more_body", False)
-        if self._taken > self._limit:
+        self._received += len(message.get("body", b""))
+        self._is_complete = not message.get("more_body", False)
+        if self._received > self._limit:
             return self._refuse(413, GatewayError("GW021", most=self._limit))
-        if not await self._holding.take(self._taken):
+        if not await self._holding.take(self._received):
             return self._refuse(503, GatewayError("GW010"))
         return message
 
     def _refuse(self, status: int, error: GatewayError) -> Message:
-        self.refused = _RefusedError(status, error)
-        return _GONE
+        self.refusal = _RefusedError(status, error)
+        return _DISCONNECT
 
     async def send(self, message: Message) -> None:
         """Sends a part of the answer, in pieces; instead of one that there is no room for an error."""
-        if self.refused is not None or self._has_swallowed:
+        if self.refusal is not None or self._has_swallowed:
             return
         if message["type"] == "http.response.start":
             self._begun = True
@@ -270,14 +271,14 @@ class _Exchange:
 
     async def finish(self) -> None:
         """Answers a request that was refused before its answer had begun."""
-        if self.refused is not None and not self._begun:
-            await self._answer(self.refused)
+        if self.refusal is not None and not self._begun:
+            await self._answer(self.refusal)
 
     async def _answer(self, refusal: _RefusedError) -> None:
         await _refusal(refusal)(self._scope, self._receive, self._send)
 
 
-_GONE: Message = {"type": "http.disconnect"}
+_DISCONNECT: Message = {"type": "http.disconnect"}
 
 
 def _nothing() -> None:
@@ -285,7 +286,7 @@ def _nothing() -> None:
 
 
 def _length(message: Scope | Message) -> int:
-    """The length that the head of a request or an answer tells; 0 when it does not."""
+    """The length in the head of a request or an answer; 0 if it is missing."""
     return int(next((value for name, value in message["headers"] if name == b"content-length"), b"0"))
 
 

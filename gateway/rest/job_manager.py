@@ -47,14 +47,14 @@ Facts = dict[str, Any]
 
 
 def routes(jobs: Jobs) -> list[Route]:
-    """The routes, over the jobs of a gateway. Queries are no jobs here: nobody waits for them."""
+    """The routes, over the jobs of a gateway. Queries are not jobs here: nobody waits for them."""
 
-    def listed() -> list[JobEntry]:
+    def list_jobs() -> list[JobEntry]:
         return [entry for entry in jobs.entries() if entry.plan is not None]
 
     def of_all(make: Callable[[Sequence[JobEntry]], Any]) -> Callable[[Request], Any]:
         async def handle(request: Request) -> Response:
-            return JSONResponse(await run_in_threadpool(lambda: make(listed())))
+            return JSONResponse(await run_in_threadpool(lambda: make(list_jobs())))
 
         return handle
 
@@ -62,27 +62,29 @@ def routes(jobs: Jobs) -> list[Route]:
         async def handle(request: Request) -> Response:
             job_id = request.path_params["job"]
             if not _ID.fullmatch(job_id):
-                found = f'(jobid) from value "{job_id[:200]}"'
-                return _problem(f"Bad request, could not parse parameters: Cannot resolve path parameter {found}.", 400)
+                parameter = f'(jobid) from value "{job_id[:200]}"'
+                return _problem(
+                    f"Bad request, could not parse parameters: Cannot resolve path parameter {parameter}.", 400
+                )
             try:
                 entry = jobs.find(job_id)
-            except StateplanError as missing:
-                return _problem(str(missing), 404)
+            except StateplanError as error:
+                return _problem(str(error), 404)
             return JSONResponse(await run_in_threadpool(make, entry))
 
         return handle
 
     async def metrics(request: Request) -> Response:
-        def asked(key: str) -> list[str]:
+        def names_in(key: str) -> list[str]:
             return [name for text in request.query_params.getlist(key) for name in text.split(",") if name]
 
-        return JSONResponse(await run_in_threadpool(lambda: job_metrics(listed(), asked("get"), asked("agg"))))
+        return JSONResponse(await run_in_threadpool(lambda: job_metrics(list_jobs(), names_in("get"), names_in("agg"))))
 
     return [
-        Route("/config", of_all(lambda found: dashboard())),
+        Route("/config", of_all(lambda _: dashboard())),
         Route("/overview", of_all(overview)),
-        Route("/jobs", of_all(lambda found: {"jobs": [{"id": e.id, "status": e.status} for e in found]})),
-        Route("/jobs/overview", of_all(lambda found: {"jobs": [_line(entry) for entry in found]})),
+        Route("/jobs", of_all(lambda entries: {"jobs": [{"id": e.id, "status": e.status} for e in entries]})),
+        Route("/jobs/overview", of_all(lambda entries: {"jobs": [_line(entry) for entry in entries]})),
         Route("/jobs/metrics", metrics),
         Route("/jobs/{job}", of_one(details)),
         Route("/jobs/{job}/exceptions", of_one(exceptions)),
@@ -101,8 +103,12 @@ def _now() -> int:
 
 def _times(entry: JobEntry) -> Facts:
     now = _now()
-    ended = -1 if entry.ended is None else entry.ended
-    return {"start-time": entry.started, "end-time": ended, "duration": (now if ended < 0 else ended) - entry.started}
+    end_time = -1 if entry.ended is None else entry.ended
+    return {
+        "start-time": entry.started,
+        "end-time": end_time,
+        "duration": (now if end_time < 0 else end_time) - entry.started,
+    }
 
 
 def _view(entry: JobEntry) -> JobView | None:
@@ -115,12 +121,12 @@ def _task_state(entry: JobEntry) -> str:
 
 
 def dashboard() -> Facts:
-    """What a page of Flink's is told first: nothing can be changed through it."""
-    here = datetime.now().astimezone()
-    offset = here.utcoffset()
+    """The configuration that a page of Flink's requests first: nothing can be changed through it."""
+    local_time = datetime.now().astimezone()
+    offset = local_time.utcoffset()
     return {
         "refresh-interval": 3000,
-        "timezone-name": here.tzname() or "UTC",
+        "timezone-name": local_time.tzname() or "UTC",
         "timezone-offset": 0 if offset is None else int(1000 * offset.total_seconds()),
         "flink-version": FLINK,
         "flink-revision": "unknown revision",
@@ -256,13 +262,13 @@ def checkpoints(entry: JobEntry) -> Facts:
     view = _view(entry)
     recent = tuple(view.recent) if view else ()
     history = [_checkpoint(entry, view, batch) for batch in recent[::-1][:_HISTORY] if view is not None]
-    done = view.batches if view else 0
+    completed_count = view.batches if view else 0
     hand = int(view is not None and view.in_hand is not None and entry.is_running)
-    counts = {"restored": int(view is not None and view.info.first_batch > 0), "total": done + hand}
+    counts = {"restored": int(view is not None and view.info.first_batch > 0), "total": completed_count + hand}
     sizes, times = [_size(batch) for batch in recent], [int(batch.ms) for batch in recent]
     nothing = _summary([])
     return {
-        "counts": {**counts, "in_progress": hand, "completed": done, "failed": 0},
+        "counts": {**counts, "in_progress": hand, "completed": completed_count, "failed": 0},
         "summary": {
             "checkpointed_size": _summary(sizes),
             "state_size": _summary(sizes),
@@ -305,11 +311,15 @@ def _checkpoint(entry: JobEntry, view: JobView, batch: BatchMetrics) -> Facts:
 
 
 def _summary(values: Sequence[int]) -> Facts:
-    ordered = sorted(values)
-    if not ordered:
+    sorted_values = sorted(values)
+    if not sorted_values:
         return {"min": 0, "max": 0, "avg": 0} | dict.fromkeys(_QUANTILES, "NaN")
-    found: Facts = {"min": ordered[0], "max": ordered[-1], "avg": sum(ordered) // len(ordered)}
-    return found | {name: float(ordered[int(q * (len(ordered) - 1))]) for name, q in _QUANTILES.items()}
+    summary: Facts = {
+        "min": sorted_values[0],
+        "max": sorted_values[-1],
+        "avg": sum(sorted_values) // len(sorted_values),
+    }
+    return summary | {name: float(sorted_values[int(q * (len(sorted_values) - 1))]) for name, q in _QUANTILES.items()}
 
 
 def config(entry: JobEntry) -> Facts:
@@ -338,15 +348,15 @@ _METRICS: dict[str, Callable[[JobEntry, JobView | None], float]] = {
 }
 
 
-def job_metrics(entries: Sequence[JobEntry], wanted: Sequence[str], figures: Sequence[str] = ()) -> list[Facts]:
-    """Names of metrics; with ``wanted``, their least, greatest and mean values and sums over the jobs, or those of
+def job_metrics(entries: Sequence[JobEntry], names: Sequence[str], figures: Sequence[str] = ()) -> list[Facts]:
+    """Names of metrics; with ``names``, their least, greatest and mean values and sums over the jobs, or those of
     these that ``figures`` names."""
-    if not wanted:
+    if not names:
         return [{"id": name} for name in _METRICS]
-    found = []
-    for name in wanted:
+    metrics = []
+    for name in names:
         values = [float(_METRICS[name](entry, _view(entry))) for entry in entries] if name in _METRICS else []
         if values:
-            spread = {"min": min(values), "max": max(values), "avg": sum(values) / len(values), "sum": sum(values)}
-            found.append({"id": name, **{key: n for key, n in spread.items() if not figures or key in figures}})
-    return found
+            statistics = {"min": min(values), "max": max(values), "avg": sum(values) / len(values), "sum": sum(values)}
+            metrics.append({"id": name, **{key: n for key, n in statistics.items() if not figures or key in figures}})
+    return metrics

@@ -60,8 +60,8 @@ def routes(page: JobsPage, who: Callable[[Request], str]) -> list[Route]:
         job_id = request.path_params.get("job")
         return await _answer(request, page.overview) if job_id is None else await _answer(request, page.job, job_id)
 
-    async def drawn(request: Request) -> Response:
-        return await _answer(request, page.drawn, request.path_params["job"])
+    async def draw_plan(request: Request) -> Response:
+        return await _answer(request, page.drawing, request.path_params["job"])
 
     async def diff(request: Request) -> Response:
         return await _answer(request, page.diff, request.path_params["job"])
@@ -75,8 +75,8 @@ def routes(page: JobsPage, who: Callable[[Request], str]) -> list[Route]:
             if action == "inspection":
                 return await _answer(request, page.inspect, job_id)
             state, ttl = _text(body, "state"), _text(body, "ttl")
-        except RefusedError as refused:
-            return _problem(str(refused), refused.status)
+        except RefusedError as refusal:
+            return _problem(str(refusal), refusal.status)
         if action == "what-if":
             return await _answer(request, page.what_if, job_id, state, ttl)
         return await _answer(request, page.set_ttl, job_id, state, ttl, who(request), body.get("dryRun") is True)
@@ -86,7 +86,7 @@ def routes(page: JobsPage, who: Callable[[Request], str]) -> list[Route]:
         Route("/page/files/{name}", file),
         Route("/page/jobs", look),
         Route("/page/jobs/{job}", look),
-        Route("/page/jobs/{job}/plan", drawn),
+        Route("/page/jobs/{job}/plan", draw_plan),
         Route("/page/jobs/{job}/diff", diff),
         *(Route(f"/page/jobs/{{job}}/{name}", act, methods=["POST"], name=name) for name in _ACTIONS),
     ]

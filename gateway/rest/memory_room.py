@@ -2,7 +2,7 @@
 
 One :class:`Room` is shared by all connections. A request that needs more than there is waits a moment. Then the
 connection that has been still for longest gives way, if there is one that has been still for long enough; else the
-request is told to come again. Not safe to use from several threads: it belongs to the loop of the server.
+client must repeat the request. Not safe to use from several threads: it belongs to the loop of the server.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SMALL = 64 << 10
 WAIT_SECONDS = 0.5
 """So long a request waits for room."""
 STILL_SECONDS = 2.0
-"""A connection that has neither sent nor read anything for so long gives way to others."""
+"""A connection that has neither sent nor read anything for this long gives way to others."""
 
 
 class Room:
@@ -25,37 +25,37 @@ class Room:
         most: bytes of all of them. One that needs more than that alone has its turn when there is no other.
 
     Attributes:
-        used: bytes that are taken.
+        used_bytes: bytes that are taken.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._holdings: set[Holding] = set()
-        self._changed = asyncio.Event()
-        self.used = 0
+        self._change_event = asyncio.Event()
+        self.used_bytes = 0
 
     def holding(self, abort: Callable[[], None]) -> Holding:
         """For a request; ``abort`` ends its connection."""
         return Holding(self, abort)
 
     def fits(self, more: int) -> bool:
-        """Whether there are so many bytes left."""
-        return more <= 0 or self.used + more <= self._most or self.used == 0
+        """Whether there are this number of bytes left."""
+        return more <= 0 or self.used_bytes + more <= self._most or self.used_bytes == 0
 
     def change(self, holding: Holding, more: int) -> None:
-        """Gives bytes to a request, or takes them back."""
-        self.used += more
+        """Assigns bytes to a request, or releases them."""
+        self.used_bytes += more
         holding.size += more
         (self._holdings.add if holding.size else self._holdings.discard)(holding)
         if more < 0:
-            self._changed.set()
-            self._changed = asyncio.Event()
+            self._change_event.set()
+            self._change_event = asyncio.Event()
 
     def dismiss(self, asking: Holding) -> bool:
-        """Ends the connection that has been still for longest; False when none has been for long enough."""
+        """Ends the connection that has been still for longest; False if none has been for long enough."""
         others = (h for h in self._holdings if h is not asking)
-        still = min(others, key=lambda h: h.moved, default=None)
-        if still is None or asyncio.get_running_loop().time() - still.moved < STILL_SECONDS:
+        still = min(others, key=lambda h: h.last_move, default=None)
+        if still is None or asyncio.get_running_loop().time() - still.last_move < STILL_SECONDS:
             return False
         self.change(still, -still.size)
         still.abort()
@@ -64,7 +64,7 @@ class Room:
     async def changes(self, seconds: float) -> None:
         """Waits for bytes that are given back, but not for longer than ``seconds``."""
         try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
+            await asyncio.wait_for(self._change_event.wait(), seconds)
         except TimeoutError:
             return
 
@@ -74,25 +74,25 @@ class Holding:
 
     Attributes:
         size: bytes.
-        moved: when its connection has last sent or read something, by the clock of the loop.
+        last_move: when its connection has last sent or read something, by the clock of the loop.
     """
 
     def __init__(self, room: Room, abort: Callable[[], None]) -> None:
         self._room = room
         self.abort = abort
         self.size = 0
-        self.moved = 0.0
+        self.last_move = 0.0
 
     def move(self) -> None:
-        """The connection goes on."""
-        self.moved = asyncio.get_running_loop().time()
+        """The connection continues."""
+        self.last_move = asyncio.get_running_loop().time()
 
     async def take(self, size: int) -> bool:
-        """Makes it ``size`` bytes, at the latest after :data:`WAIT_SECONDS`; False when there are not so many."""
+        """Makes it ``size`` bytes, at the latest after :data:`WAIT_SECONDS`; False if there are not so many."""
         self.move()
         if size <= SMALL:
             return True
-        until = self.moved + WAIT_SECONDS
+        until = self.last_move + WAIT_SECONDS
         while not self._room.fits(size - self.size):
             if self._room.dismiss(self):
                 continue

@@ -37,20 +37,20 @@ _GRACE_SECONDS = 10
 
 
 class GatewayProtocol(H11Protocol):
-    """A connection that ends when the other side does not go on. Where there are too many, one without a request gives
-    way, and first one that has never had any.
+    """A connection that ends when the other side does not continue. Where there are too many, one without a request
+    gives way, and first one that has never had any.
 
     Attributes:
-        used: when a request was last awaited or begun, by the clock of the loop.
+        last_use: when a request was last awaited or begun, by the clock of the loop.
     """
 
     _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
-    used = 0.0
+    last_use = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn asks for less
         super().connection_made(transport)
-        self.used = self.loop.time()
+        self.last_use = self.loop.time()
         self._await_head()
         subject = (transport.get_extra_info("peercert") or {}).get("subject", ())
         names = [value for part in subject for key, value in part if key == "commonName"]
@@ -61,11 +61,13 @@ class GatewayProtocol(H11Protocol):
             self._make_room(connections())
 
     def _make_room(self, most: int) -> None:
-        there = [c for c in self.connections if isinstance(c, GatewayProtocol) and not c.transport.is_closing()]
-        if len(there) <= most:
+        open_connections = [
+            c for c in self.connections if isinstance(c, GatewayProtocol) and not c.transport.is_closing()
+        ]
+        if len(open_connections) <= most:
             return
-        idle = (other for other in there if other.idle and other is not self)
-        least = min(idle, key=lambda other: (other.cycle is not None, other.used), default=None)
+        idle = (other for other in open_connections if other.idle and other is not self)
+        least = min(idle, key=lambda other: (other.cycle is not None, other.last_use), default=None)
         if least is None:
             self._refuse(503, GatewayError("GW025", most=most))
         else:
@@ -91,7 +93,7 @@ class GatewayProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self.used = self.loop.time()
+        self.last_use = self.loop.time()
         if self.conn.their_state is not h11.IDLE:
             if self._head is not None:
                 self._head.cancel()
@@ -119,7 +121,7 @@ class GatewayProtocol(H11Protocol):
             self._unread = None
 
     def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP request, in JSON as everything else."""
+        """Answers a request that is not HTTP, in JSON like all others."""
         self._refuse(400, GatewayError("GW023", what="a form that is not HTTP"))
 
     def _refuse(self, status: int, error: GatewayError) -> None:
@@ -187,10 +189,10 @@ def tls_options(certificate: str | None, key: str | None, client_ca: str | None)
         GatewayError: GW017, one of the files is missing or cannot be used.
     """
     paths = {"--tls-cert": certificate, "--tls-key": key}
-    missing = [name for name, path in paths.items() if path is None]
-    if len(missing) == 1 or (missing and client_ca is not None):
+    missing_names = [name for name, path in paths.items() if path is None]
+    if len(missing_names) == 1 or (missing_names and client_ca is not None):
         first_option = next((name for name, path in paths.items() if path is not None), "--tls-client-ca")
-        raise GatewayError("GW017.incomplete_tls", given=first_option, missing=missing[0])
+        raise GatewayError("GW017.incomplete_tls", given=first_option, missing=missing_names[0])
     if certificate is None or key is None:
         return {}
     try:
@@ -209,10 +211,10 @@ def tls_options(certificate: str | None, key: str | None, client_ca: str | None)
 def bind(address: str, port: int) -> socket.socket:
     """A listening socket; port 0 for any that is free. Raises GatewayError GW017."""
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
+        family, kind, protocol, _, socket_address = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)  # asyncio sends at once only on sockets that say TCP
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(where)
+        listener.bind(socket_address)
         listener.listen(1024)
     except OSError as cause:
         raise GatewayError("GW017", what=f"the address {address}:{port}", reason=cause.strerror or cause) from cause

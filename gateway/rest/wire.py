@@ -87,7 +87,7 @@ def page_json(fetcher: ResultFetcher, columns: str, page: Page, row_format: RowF
         *([f'"jobID":"{fetcher.job_id}"'] if fetcher.job_id else []),
         f'"resultKind":"{kind}"',
         f'"results":{{"columns":{columns},"rowFormat":"{row_format.value}","data":{rows_json(page.rows, row_format)}}}',
-        *([f'"notes":{dumps(notes)}'] if (notes := fetcher.told(page)) else []),
+        *([f'"notes":{dumps(notes)}'] if (notes := fetcher.notes_for(page)) else []),
         *([f'"nextResultUri":{dumps(next_uri)}'] if next_uri is not None else []),
     ]
     return "{" + ",".join(parts) + "}"
@@ -140,15 +140,15 @@ FAILED = "Internal server error."
 
 
 def failure(message: str) -> dict[str, list[str]]:
-    """What a statement failed of. Flink's client shows what stands between ``Caused by:`` and the first line of a
-    stack trace."""
+    """What a statement failed of. Flink's client shows what is between ``Caused by:`` and the first line of a stack
+    trace."""
     trace = f"Caused by: {message}\n\tat stateplan\n\n"
     return {"errors": [FAILED, f"<Exception on server side:\n{trace}End of exception on server side>"]}
 
 
-def refusal(what: str, message: str) -> dict[str, list[str]]:
-    """What a request about a session or an operation failed of; ``what`` is the method of Flink's service."""
-    return {"errors": [f"Failed to {what}.\nCaused by: {message}\n\tat stateplan"]}
+def refusal(name: str, message: str) -> dict[str, list[str]]:
+    """What a request about a session or an operation failed of; ``name`` is the method of Flink's service."""
+    return {"errors": [f"Failed to {name}.\nCaused by: {message}\n\tat stateplan"]}
 
 
 def problem(message: str) -> dict[str, list[str]]:

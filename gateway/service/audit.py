@@ -12,7 +12,7 @@ from stateplan.common.redaction import redacted
 
 MAX_BYTES = 16 << 20
 FILES = 5
-"""An audit log is cut into so many files of at most this size."""
+"""An audit log is cut into this number of files of at most this size."""
 
 
 class AuditLog:

@@ -89,7 +89,7 @@ class Confinement:
                 if kind == "file":
                     self.check_file(name, place)
                 elif kind == "env" and name not in self.variables:
-                    raise OptionError("OPT125", key=key, name=name, place=place, expected=self._allowed())
+                    raise OptionError("OPT125", key=key, name=name, place=place, expected=self._allowed_text())
         maker = _maker(options)
         if maker is None:
             return
@@ -99,7 +99,7 @@ class Confinement:
             self._check_place(location, place)
 
     def _check_place(self, location: str, place: Place | None) -> None:
-        """Raises GatewayError GW012 for a server that is no root, or a file that is not below one."""
+        """Raises GatewayError GW012 for a server that is not a root, or a file that is not below one."""
         try:
             if not has_reference(location):
                 self.check_file(location, place)
@@ -110,7 +110,7 @@ class Confinement:
         kind, _, server = location.partition("://")
         raise GatewayError("GW012.server", kind=kind, server=server.rstrip("/"), place=place)
 
-    def _allowed(self) -> str:
+    def _allowed_text(self) -> str:
         return one_of(f"${{env:{name}}}" for name in self.variables) or "no reference to an environment variable"
 
     def check_links(self, options: Mapping[str, str]) -> None:
@@ -156,7 +156,7 @@ class Confinement:
 
 
 def _maker(options: Mapping[str, str]) -> Connector | CatalogType | None:
-    """What knows more of a table, or of a catalog, than the keys of its options tell. Options without a connector are
+    """What knows more of a table, or of a catalog, than the keys of its options say. Options without a connector are
     those of a statement that changes a table, which is looked at as a whole when it is used."""
     return known_connector(options) or (find_catalog_type(options["type"]) if "type" in options else None)
 

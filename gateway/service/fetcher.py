@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 PAGE_BYTES = 8 << 20
-"""A page has rows of about so many bytes in memory at most, or one."""
+"""A page has rows of about this number of bytes in memory at most, or one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Page:
 
 
 class ResultFetcher:
-    """Hands a result out once, page by page. The last page may be asked for again.
+    """Hands a result out once, page by page. The last page may be requested again.
 
     Args:
         result: of the statement.
@@ -88,7 +88,7 @@ class ResultFetcher:
         self._lock = threading.Lock()
         self._token = 0
         self._last: Page | None = None
-        self._ended = False
+        self._is_read = False
         self.is_query = result.channel is not None
         self.insert_only = self.is_query and result.insert_only
         self.has_content = result.kind is ResultKind.SUCCESS_WITH_CONTENT
@@ -103,7 +103,7 @@ class ResultFetcher:
             self.columns = tuple(map(ResultColumn, result.columns, result.types))
             self._left = list(result.rows)
 
-    def told(self, page: Page) -> tuple[str, ...]:
+    def notes_for(self, page: Page) -> tuple[str, ...]:
         """Sentences of the job for a user elsewhere, with the last page. Flink's gateway has nothing like it, and its
         clients do not look at it."""
         return self._result.job_notes if page.kind is PageKind.EOS else ()
@@ -111,11 +111,11 @@ class ResultFetcher:
     @property
     def is_read(self) -> bool:
         """Whether all has been fetched, and the end."""
-        return self._ended
+        return self._is_read
 
     def is_ready(self, token: int) -> bool:
         """Whether a fetch has rows, an end or an error to give, and not an empty page."""
-        if token != self._token or self._ended or self._channel is None:
+        if token != self._token or self._is_read or self._channel is None:
             return True
         return self._channel.is_ready
 
@@ -124,16 +124,16 @@ class ResultFetcher:
         return (lambda: None) if self._channel is None else self._channel.listen(call)
 
     @property
-    def held(self) -> int:
+    def waiting_bytes(self) -> int:
         """About how many bytes of rows wait here to be fetched, or to be fetched again."""
         last = self._last
-        again = 0 if last is None or last.rows.frame is None else int(last.rows.frame.estimated_size())
-        return again + (0 if self._channel is None else self._channel.waiting_bytes)
+        last_page_bytes = 0 if last is None or last.rows.frame is None else int(last.rows.frame.estimated_size())
+        return last_page_bytes + (0 if self._channel is None else self._channel.waiting_bytes)
 
     def forget_read(self) -> None:
-        """Gives up the last page of a result that has been fetched to its end."""
+        """Drops the last page of a result that has been fetched completely."""
         with self._lock:
-            if self._ended:
+            if self._is_read:
                 self._last = None
 
     def size(self, token: int, limit: int) -> int:
@@ -156,9 +156,9 @@ class ResultFetcher:
             if token != self._token:
                 tokens = f"{self._token} or {self._token - 1}" if self._last is not None else str(self._token)
                 raise GatewayError("GW003", known=tokens, token=token)
-            rows = None if self._ended else self._next(limit)
+            rows = None if self._is_read else self._next(limit)
             if rows is None:
-                self._ended = True
+                self._is_read = True
                 return Page(PageKind.EOS, Rows(self.columns), None)
             self._token += 1
             self._last = Page(PageKind.PAYLOAD, rows, self._token)
@@ -184,10 +184,10 @@ class ResultFetcher:
             count += frame.height
             size -= int(frame.estimated_size())
         if frames:
-            whole = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
-            return Rows(self.columns, self._result.zone, whole)
+            all_rows = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
+            return Rows(self.columns, self._result.zone, all_rows)
         return None if self._channel.ended else Rows(self.columns, self._result.zone)
 
     def close(self) -> None:
-        """Gives the result up; the job of a query ends."""
+        """Drops the result; the job of a query ends."""
         self._result.close()

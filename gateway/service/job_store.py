@@ -2,7 +2,7 @@
 ``plan.json`` with the whole of every table, and the checkpoint of a job that the user gave none.
 
 A job is written down before it begins, and struck out when it has ended. A gateway that stops leaves its jobs as
-running: as with Flink's high availability, the next one goes on with them.
+running: as with Flink's high availability, the next one continues with them.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class JobStore:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._jobs.mkdir(mode=0o700, exist_ok=True)
             self._lock = FileLock(folder / LOCK)
-            taken = self._lock.take()
-            if taken:
+            is_locked = self._lock.take()
+            if is_locked:
                 self._lock.say(json.dumps(asdict(Holder.me())) + "\n")
         except OSError as cause:
             raise GatewayError(
                 "GW016", folder=folder, reason=cause.strerror or cause, problem="cannot be used"
             ) from cause
-        if not taken:
+        if not is_locked:
             raise GatewayError(
                 "GW016",
                 folder=folder,
@@ -121,9 +121,9 @@ class JobStore:
     def ended(self, entry: JobEntry) -> None:
         """Strikes a job out, unless it ended because the gateway stops."""
         with self._guard, contextlib.suppress(OSError):
-            stored = None if self._stopping else self._read(self._jobs / entry.id)
-            if stored is not None:
-                self._write(StoredJob(stored.record, entry.status, entry.ended, entry.error))
+            stored_job = None if self._stopping else self._read(self._jobs / entry.id)
+            if stored_job is not None:
+                self._write(StoredJob(stored_job.record, entry.status, entry.ended, entry.error))
                 self._prune()
 
     def stop(self) -> None:
@@ -134,18 +134,18 @@ class JobStore:
     # files
 
     def failed(self, record: JobRecord, error: str) -> None:
-        """A job could not be started again."""
+        """Records that a job could not be started again."""
         with self._guard, contextlib.suppress(OSError):
             self._write(StoredJob(record, "FAILED", time.time_ns() // 1_000_000, error))
 
     def all(self) -> list[StoredJob]:
-        """All jobs that are remembered, the oldest first. What is left of starts that were killed goes."""
+        """All stored jobs, the oldest first. Removes folders that a gateway left behind when it was killed."""
         with self._guard:
             for folder in self._jobs.iterdir():
                 if not (folder / _JOB).exists():
                     self._remove(folder)
-            found = [self._read(folder) for folder in self._jobs.iterdir()]
-        return sorted((job for job in found if job is not None), key=lambda job: job.record.started or 0)
+            stored_jobs = [self._read(folder) for folder in self._jobs.iterdir()]
+        return sorted((job for job in stored_jobs if job is not None), key=lambda job: job.record.started or 0)
 
     def _write(self, job: StoredJob) -> None:
         record = job.record
@@ -165,7 +165,7 @@ class JobStore:
         write_whole(self._jobs / str(record.id) / _JOB, json.dumps(facts, indent=1), lasting=True)
 
     def _read(self, folder: Path) -> StoredJob | None:
-        """The job in a folder; None where the gateway was killed before it had written one."""
+        """The job in a folder; None if the gateway was killed before it had written one."""
         try:
             facts: Mapping[str, Any] = json.loads((folder / _JOB).read_text("utf-8"))
             record = JobRecord(
@@ -189,8 +189,8 @@ class JobStore:
         folders = list(self._jobs.iterdir())
         if len(folders) <= MAX_ENDED_JOBS:
             return
-        found = [(folder, self._read(folder)) for folder in folders]
-        over = sorted((job.ended, folder) for folder, job in found if job is not None and job.ended is not None)
+        stored_jobs = [(folder, self._read(folder)) for folder in folders]
+        over = sorted((job.ended, folder) for folder, job in stored_jobs if job is not None and job.ended is not None)
         for _, folder in over[: max(0, len(over) - MAX_ENDED_JOBS)]:
             self._remove(folder)
 
@@ -201,12 +201,12 @@ class JobStore:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _holder(said: str) -> str:
+def _holder(text: str) -> str:
     """Who has the folder, as its lock says."""
     try:
-        return str(Holder(**json.loads(said)))
+        return str(Holder(**json.loads(text)))
     except (ValueError, TypeError):  # of an earlier release, or just being written
-        return said.strip() or "another process"
+        return text.strip() or "another process"
 
 
 def _function_facts(function: CatalogFunction) -> dict[str, Any]:

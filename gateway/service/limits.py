@@ -1,4 +1,4 @@
-"""How much of everything a gateway gives, by Flink's options where there are any.
+"""The limits of a gateway, by Flink's options where there are any.
 
 Codes: OPT001, OPT105.
 """

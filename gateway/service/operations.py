@@ -22,7 +22,7 @@ _log = logging.getLogger("stateplan.gateway")
 
 
 class OperationStatus(enum.Enum):
-    """Where an operation stands. Source: Flink's ``OperationStatus``."""
+    """The status of an operation. Source: Flink's ``OperationStatus``."""
 
     PENDING = "PENDING"
     RUNNING = "RUNNING"
@@ -46,7 +46,7 @@ class Operation:
 
     Attributes:
         handle: its UUID.
-        status: where it stands.
+        status: how far it is.
         error: what it failed of.
         since: when it was submitted (:func:`time.monotonic`).
     """
@@ -58,7 +58,7 @@ class Operation:
         self.since = time.monotonic()
         self.fetcher: ResultFetcher | None = None
         self._run = run
-        self._ended = on_end
+        self._on_end = on_end
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._listeners: list[Callable[[], None]] = []
@@ -120,12 +120,12 @@ class Operation:
             self._over.set()
             calls, self._listeners = self._listeners, []
         if first:
-            self._ended(self)
+            self._on_end(self)
         for call in calls:
             call()
 
     def cancel(self) -> None:
-        """Gives the statement up while it runs; it ends at the next place where it can, and its result is dropped.
+        """Cancels the statement while it runs; it ends at the next place where it can, and its result is dropped.
 
         Raises:
             GatewayError: GW004, it is over.
@@ -134,11 +134,11 @@ class Operation:
             raise GatewayError("GW004", status=self.status.value, handle=self.handle)
 
     def time_out(self) -> None:
-        """Gives the statement up because it took too long."""
+        """Cancels the statement because it took too long."""
         self._becomes(OperationStatus.TIMEOUT)
 
     def close(self) -> None:
-        """Gives the statement and its result up. Does not wait for the end of a query's job."""
+        """Drops the statement and its result. Does not wait for the end of a query's job."""
         with self._lock:
             fetcher, self.fetcher = self.fetcher, None
             self.status = OperationStatus.CLOSED
@@ -211,7 +211,7 @@ class OperationManager:
         self._limits = limits
         self._lock = threading.Lock()
         self._operations: dict[str, Operation] = {}
-        self._waiting: deque[Operation] = deque()
+        self._queue: deque[Operation] = deque()
         self._busy = False
         self._closed = False
 
@@ -225,7 +225,7 @@ class OperationManager:
 
         Args:
             run: does what it says; is given the operation.
-            timeout_ms: so long after this the statement is given up; 0 for never.
+            timeout_ms: so long after this the statement is cancelled; 0 for never.
             on_end: called when it is over.
 
         Raises:
@@ -248,7 +248,7 @@ class OperationManager:
                 limit.start()
             self._operations[operation.handle] = operation
             self._forget_old()
-            self._waiting.append(operation)
+            self._queue.append(operation)
             begin, self._busy = not self._busy, True
         if begin:
             self._pool.submit(self._work)
@@ -257,8 +257,8 @@ class OperationManager:
     def _require_room(self) -> None:
         if self._closed:
             raise GatewayError("GW002.session_closed")
-        if len(self._waiting) >= self._limits.max_waiting:
-            raise GatewayError("GW006", count=len(self._waiting), what="waiting statements")
+        if len(self._queue) >= self._limits.max_waiting:
+            raise GatewayError("GW006", count=len(self._queue), what="waiting statements")
         queries = sum(operation.is_open_query for operation in self._operations.values())
         if queries >= self._limits.max_queries:
             raise GatewayError("GW006", count=queries, what="open results of queries")
@@ -273,7 +273,7 @@ class OperationManager:
     def _work(self) -> None:
         """Runs the next statement, and has the one after it run."""
         with self._lock:
-            operation = self._waiting.popleft() if self._waiting else None
+            operation = self._queue.popleft() if self._queue else None
             if operation is None:
                 self._busy = False
                 return
@@ -286,12 +286,12 @@ class OperationManager:
                 self._busy = False
 
     @property
-    def held(self) -> int:
+    def waiting_bytes(self) -> int:
         """About how many bytes of results wait for somebody to fetch them."""
-        return sum(fetcher.held for fetcher in self._query_results())
+        return sum(fetcher.waiting_bytes for fetcher in self._query_results())
 
     def forget_read(self) -> None:
-        """Gives up the last pages of results that have been fetched to their end."""
+        """Drops the last pages of results that have been fetched completely."""
         for fetcher in self._query_results():
             fetcher.forget_read()
 
@@ -307,7 +307,7 @@ class OperationManager:
         return operation
 
     def close_operation(self, handle: str) -> None:
-        """Gives an operation and its result up. Raises GatewayError GW002."""
+        """Drops an operation and its result. Raises GatewayError GW002."""
         with self._lock:
             operation = self._operations.pop(handle, None)
         if operation is None:
@@ -315,11 +315,11 @@ class OperationManager:
         operation.close()
 
     def close(self) -> None:
-        """Gives all operations up."""
+        """Drops all operations."""
         with self._lock:
             self._closed = True
             operations = list(self._operations.values())
             self._operations.clear()
-            self._waiting.clear()
+            self._queue.clear()
         for operation in operations:
             operation.close()

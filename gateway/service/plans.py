@@ -28,7 +28,7 @@ class PlanStore:
     folder: Path
 
     def path(self, name: str, place: Place | None = None) -> Path:
-        """The file of a plan, which need not be there. Raises GatewayError GW019 for what is no name."""
+        """The file of a plan, which need not be there. Raises GatewayError GW019 for what is not a name."""
         if not _NAME.fullmatch(name) or name.endswith(".tmp"):
             raise GatewayError("GW019", name=name[:200], place=place)
         return self.folder / f"{name}.json"
@@ -42,14 +42,14 @@ class PlanStore:
         try:
             return self.path(name).read_text("utf-8")
         except (OSError, ValueError):
-            raise self._unknown(name) from None
+            raise self._unknown_plan(name) from None
 
     def write(self, name: str, text: str) -> bool:
         """Keeps a plan; whether there was none of this name.
 
         Raises:
-            GatewayError: GW019, for what is no name.
-            PlanError: for what is no plan.
+            GatewayError: GW019, for what is not a name.
+            PlanError: for what is not a plan.
         """
         path = self.path(name)
         PlanDocument.parse(text)
@@ -62,11 +62,11 @@ class PlanStore:
         try:
             self.path(name).unlink()
         except OSError:
-            raise self._unknown(name) from None
+            raise self._unknown_plan(name) from None
 
-    def _unknown(self, name: str) -> GatewayError:
+    def _unknown_plan(self, name: str) -> GatewayError:
         return GatewayError("GW019.unknown_plan", name=name, hint=nearest(name, self.names()))
 
-    def shown(self, text: str) -> str:
+    def public_text(self, text: str) -> str:
         """A message with the names of plans in place of their files."""
         return re.sub(re.escape(f"{self.folder}/") + r"([\w.-]+?)\.json", PLAN_SCHEME + r"\1", text)

@@ -38,7 +38,7 @@ class Strategy(Protocol):
     """A restart strategy of one job."""
 
     def wait(self, now: float) -> float | None:
-        """The job has failed at ``now``: the seconds until it starts again, or None when it has failed for good."""
+        """The job has failed at ``now``: the seconds until it starts again, or None if it has failed for good."""
 
     @property
     def first(self) -> float | None:
@@ -55,7 +55,7 @@ class Never:
 
 
 class FixedDelay:
-    """``fixed-delay``: always the same wait, and so many restarts in all."""
+    """``fixed-delay``: always the same wait, and this number of restarts in all."""
 
     def __init__(self, attempts: int, delay: float) -> None:
         self._left, self._delay = attempts, delay
@@ -67,7 +67,7 @@ class FixedDelay:
 
 
 class FailureRate:
-    """``failure-rate``: always the same wait, and so many restarts within an interval."""
+    """``failure-rate``: always the same wait, and this number of restarts within an interval."""
 
     def __init__(self, most: int, interval: float, delay: float) -> None:
         self._failures: deque[float] = deque(maxlen=most + 1)
@@ -86,9 +86,9 @@ class ExponentialDelay:
     Args:
         initial, most: the first and the longest wait, in seconds.
         multiplier: of one wait to the next.
-        reset: seconds without a failure, after which all begins anew.
+        reset: seconds without a failure, after which all starts again.
         jitter: share of a wait by which it is longer or shorter, so that not all jobs start at once.
-        attempts: so many restarts before it begins anew.
+        attempts: this number of restarts before it starts again.
         chance: a number from 0 to 1.
     """
 
@@ -104,18 +104,18 @@ class ExponentialDelay:
     ) -> None:
         self._initial, self._most, self._multiplier = initial, most, multiplier
         self._reset, self._jitter, self._attempts, self._chance = reset, jitter, attempts, chance
-        self._next, self._done, self._started = initial, 0, float("-inf")
+        self._next, self._attempt, self._next_start = initial, 0, float("-inf")
         self.first: float | None = initial
 
     def wait(self, now: float) -> float | None:
-        if now > self._started + self._reset:
-            self._next, self._done = self._initial, 0
-        self._done += 1
-        if self._done > self._attempts:
+        if now > self._next_start + self._reset:
+            self._next, self._attempt = self._initial, 0
+        self._attempt += 1
+        if self._attempt > self._attempts:
             return None
         wait = self._next * (1 + self._jitter * (2 * self._chance() - 1))
         self._next = min(self._most, self._next * self._multiplier)
-        self._started = now + wait
+        self._next_start = now + wait
         return max(0.0, min(self._most, wait))
 
 
@@ -149,7 +149,7 @@ def strategy_of(options: Mapping[str, str]) -> Strategy:
     return Never()
 
 
-_AGAIN = 600.0
+_RETRY_SECONDS = 600.0
 """Seconds within which a job brings Spark to its end once more, so that it is one of few suspects."""
 
 _PROOF = 120.0
@@ -162,7 +162,7 @@ class _Turn:
 
     Attributes:
         failures: how often it has failed.
-        number: of the order in which they came.
+        number: of the order in which they arrived.
         job_id: of the job.
         due: when it may start, by the clock.
         start: starts it.
@@ -192,7 +192,7 @@ class Restarts:
     """
 
     def __init__(self, stop_event: threading.Event, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stopped = stop_event
+        self._stop_event = stop_event
         self._clock = clock
         self._strategies: dict[str, Strategy] = {}
         self._suspects: dict[str, tuple[int, float]] = {}
@@ -203,7 +203,7 @@ class Restarts:
         self._threads: list[threading.Thread] = []
 
     def wait(self, job_id: str, options: Mapping[str, str], error: StateplanError, counts: bool = True) -> float | None:
-        """A job has failed: the seconds until it starts again, or None when it has failed for good.
+        """A job has failed: the seconds until it starts again, or None if it has failed for good.
 
         Args:
             job_id: of the job; its failures count together.
@@ -211,7 +211,7 @@ class Restarts:
             error: what it failed of.
             counts: whether the failure counts against the job.
         """
-        if error.code not in RECOVERABLE or self._stopped.is_set():
+        if error.code not in RECOVERABLE or self._stop_event.is_set():
             return None
         with self._lock:
             strategy = self._strategies.setdefault(job_id, strategy_of(options))
@@ -221,17 +221,17 @@ class Restarts:
                 return strategy.first
             if error.code == "RUN019":
                 often, last = self._suspects.get(job_id, (0, now))
-                self._suspects[job_id] = (often + 1 if now - last < _AGAIN else 1), now
+                self._suspects[job_id] = (often + 1 if now - last < _RETRY_SECONDS else 1), now
             wait = strategy.wait(now)
             if wait is None:
                 del self._strategies[job_id]
             return wait
 
     def after(self, wait: float, start: Callable[[], None]) -> None:
-        """Has ``start`` called in a thread of its own after so many seconds, unless the gateway stops."""
+        """Has ``start`` called in a thread of its own after this number of seconds, unless the gateway stops."""
 
         def run() -> None:
-            if not self._stopped.wait(wait):
+            if not self._stop_event.wait(wait):
                 start()
 
         self.run(run)
@@ -270,12 +270,12 @@ class Restarts:
             with self._lock:
                 turn = heappop(self._turns) if self._turns else None
                 self._turning = turn is not None
-            if turn is None or self._stopped.wait(max(0.0, turn.due - self._clock())):
+            if turn is None or self._stop_event.wait(max(0.0, turn.due - self._clock())):
                 return
             self._await(turn.cleared)
             if turn.failures == 1:
                 self.run(turn.start)
-            elif not self._stopped.is_set():
+            elif not self._stop_event.is_set():
                 turn.start()
                 self._await(partial(self._is_through, turn))
 
@@ -285,7 +285,7 @@ class Restarts:
     def _await(self, holds: Callable[[], bool]) -> None:
         """Waits until something holds, for a while, unless the gateway stops."""
         until = self._clock() + _PROOF
-        while not holds() and self._clock() < until and not self._stopped.wait(0.2):
+        while not holds() and self._clock() < until and not self._stop_event.wait(0.2):
             pass
 
     def run(self, call: Callable[[], None]) -> None:

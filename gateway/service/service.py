@@ -123,9 +123,9 @@ class SqlGatewayService:
         self._console = console
         self._on_progress = on_progress
         self._sessions = SessionManager(self.limits, self._environment)
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         if self._store is not None:
-            self._restarts = Restarts(self._stopped)
+            self._restarts = Restarts(self._stop_event)
             self.jobs.restarts = partial(self._restarts_job, self._store)
             self._recover(self._store)
 
@@ -151,7 +151,7 @@ class SqlGatewayService:
         return InProcessSession(self, self.open(name, properties or {}).handle)
 
     def open(self, name: str | None, properties: Mapping[str, str], who: str = "local") -> Session:
-        """A new session. Raises as :meth:`open_session`."""
+        """A new session. Raises the same errors as :meth:`open_session`."""
         session = self._sessions.open(name, properties)
         self.audit.record("open session", who, session=session.handle, name=name)
         return session
@@ -178,7 +178,7 @@ class SqlGatewayService:
         options: Mapping[str, str] | None = None,
         timeout_ms: int = 0,
         who: str = "local",
-        allowed: Callable[[object], None] | None = None,
+        check_allowed: Callable[[object], None] | None = None,
     ) -> Operation:
         """Runs a statement in the background, after those that the session has waiting.
 
@@ -186,9 +186,9 @@ class SqlGatewayService:
             handle: of the session.
             statement: SQL, with or without a semicolon.
             options: hold for this statement alone.
-            timeout_ms: so long after this it is given up; 0 for never.
-            who: asks for it.
-            allowed: raises when it is not to be run, given its syntax tree.
+            timeout_ms: so long after this it is cancelled; 0 for never.
+            who: the user who requests it.
+            check_allowed: raises when it is not to be run, given its syntax tree.
 
         Raises:
             GatewayError: GW001 no such session, GW006 too many operations, GW008 the statement is too long.
@@ -199,38 +199,38 @@ class SqlGatewayService:
 
         def run(operation: Operation) -> TableResult:
             read = read_statement(statement)
-            if allowed is not None:
-                allowed(read.node)
+            if check_allowed is not None:
+                check_allowed(read.node)
             if is_query(read.node):
                 self._require_memory()
             host = session.environment.session.host
             assert isinstance(host, _SessionHost)
             host.operation = operation
-            given = {key: host.check_option(key, text) for key, text in (options or {}).items()}
+            checked_options = {key: host.check_option(key, text) for key, text in (options or {}).items()}
             try:
-                with holding(self._roots), session.environment.get_config().overlaid(given):
+                with holding(self._roots), session.environment.get_config().overlaid(checked_options):
                     return session.environment.execute_statement(read)
             finally:
                 session.refresh()
 
-        def ended(over: Operation) -> None:
+        def record_end(over: Operation) -> None:
             outcome = over.status.value if over.error is None else f"{over.status.value} {over.error.code}"
             facts = {"session": handle, "operation": over.handle, "statement": statement, "outcome": outcome}
             job = None if over.fetcher is None else over.fetcher.job_id
             seconds = round(time.monotonic() - over.since, 3)
             self.audit.record("statement", who, **facts, **({"job": job} if job else {}), seconds=seconds)
 
-        return session.operations.submit(run, timeout_ms, ended)
+        return session.operations.submit(run, timeout_ms, record_end)
 
     def _require_memory(self) -> None:
         """Raises GatewayError GW011 while results that nobody fetches take too much memory."""
-        held = sum(session.operations.held for session in self._sessions.all())
-        if held >= self.limits.results:
+        waiting_bytes = sum(session.operations.waiting_bytes for session in self._sessions.all())
+        if waiting_bytes >= self.limits.results:
             for session in self._sessions.all():
                 session.operations.forget_read()
-            held = sum(session.operations.held for session in self._sessions.all())
-        if held >= self.limits.results:
-            raise GatewayError("GW011", held=bytes_text(held), most=bytes_text(self.limits.results))
+            waiting_bytes = sum(session.operations.waiting_bytes for session in self._sessions.all())
+        if waiting_bytes >= self.limits.results:
+            raise GatewayError("GW011", held=bytes_text(waiting_bytes), most=bytes_text(self.limits.results))
 
     def configure(self, handle: str, statement: str, timeout_ms: int = 0, who: str = "local") -> None:
         """Runs a statement of an initialization file, and waits for it.
@@ -240,11 +240,11 @@ class SqlGatewayService:
             StateplanError: what it failed of.
         """
 
-        def allowed(node: object) -> None:
+        def check_allowed(node: object) -> None:
             if not isinstance(node, _CONFIGURING):
                 raise GatewayError("GW007", place=Place(source=statement, line=1))
 
-        operation = self.submit(handle, statement, None, timeout_ms, who, allowed)
+        operation = self.submit(handle, statement, None, timeout_ms, who, check_allowed)
         while not operation.wait(1.0):
             pass
         try:
@@ -254,7 +254,7 @@ class SqlGatewayService:
                 self._sessions.find(handle).operations.close_operation(operation.handle)
 
     def complete(self, handle: str, statement: str, position: int) -> list[str]:
-        """What may stand at ``position`` of a statement. Raises GatewayError GW001."""
+        """What may appear at ``position`` of a statement. Raises GatewayError GW001."""
         environment = self._sessions.find(handle).environment
         for _ in range(3):
             # A statement of the session may change its catalog just now.
@@ -268,9 +268,9 @@ class SqlGatewayService:
             raise GatewayError("GW019.keeps_none")
         return self.plans
 
-    def shown(self, error: StateplanError) -> str:
+    def public_error(self, error: StateplanError) -> str:
         """An error for the user."""
-        return str(error) if self.plans is None else self.plans.shown(str(error))
+        return str(error) if self.plans is None else self.plans.public_text(str(error))
 
     # jobs
 
@@ -280,7 +280,7 @@ class SqlGatewayService:
         if entry.is_running:
             _log.info("job %s (%s) runs", entry.id, name)
             return
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             _log.info("job %s (%s) stops with the gateway; the next one on this folder goes on with it", entry.id, name)
             return
         error = None if entry.error is None else redacted(entry.error)
@@ -293,22 +293,22 @@ class SqlGatewayService:
 
     def _recover(self, store: JobStore) -> None:
         """Lists the jobs of the gateway before, and starts those that ran."""
-        stored = store.all()
-        for job in stored:
+        stored_jobs = store.all()
+        for job in stored_jobs:
             self.jobs.list(_entry_of(job))
-        running = [job for job in stored if job.status == RUNNING]
-        if running:
-            _log.info("%d jobs ran when this gateway was last up; they are started again", len(running))
-            self._restarts.run(partial(self._restart, store, running))
+        running_jobs = [job for job in stored_jobs if job.status == RUNNING]
+        if running_jobs:
+            _log.info("%d jobs ran when this gateway was last up; they are started again", len(running_jobs))
+            self._restarts.run(partial(self._restart, store, running_jobs))
 
     def _restart(self, store: JobStore, jobs: Sequence[StoredJob]) -> None:
         wait = 1.0
         left = list(jobs)
-        while left and not self._stopped.is_set():
-            again = [job for job in left if self._not_started_again(store, job) is not None]
-            if again and self._stopped.wait(wait):
+        while left and not self._stop_event.is_set():
+            jobs_to_retry = [job for job in left if self._not_started_again(store, job) is not None]
+            if jobs_to_retry and self._stop_event.wait(wait):
                 return
-            wait, left = min(60.0, 2 * wait), again
+            wait, left = min(60.0, 2 * wait), jobs_to_retry
 
     def _restarts_job(self, store: JobStore, record: JobRecord, error: StateplanError, counts: bool = True) -> bool:
         """Whether a job that has failed is started again, by its restart strategy; has that done if so.
@@ -326,9 +326,9 @@ class SqlGatewayService:
         _log.warning("the job %s failed, and starts again in %.1f s.%s %s", record.id, wait, blame, error)
 
         def start() -> None:
-            found = self._not_started_again(store, StoredJob(record, RUNNING))
-            if found is not None and not self._restarts_job(store, record, found):
-                self._give_up(store, StoredJob(record, RUNNING), str(found))
+            failure = self._not_started_again(store, StoredJob(record, RUNNING))
+            if failure is not None and not self._restarts_job(store, record, failure):
+                self._give_up(store, StoredJob(record, RUNNING), str(failure))
 
         name = str(record.id)
         self._restarts.in_turn(name, wait, start, self.jobs.are_settled, partial(self.jobs.has_settled, name))
@@ -338,7 +338,7 @@ class SqlGatewayService:
         """Starts a job again. What keeps it from that, if it is to be tried once more."""
         record = job.record
         entry = self.jobs.find(str(record.id))
-        if self._stopped.is_set() or entry.status != RESTARTING:
+        if self._stop_event.is_set() or entry.status != RESTARTING:
             return None
         try:
             assert record.plan is not None
@@ -356,7 +356,7 @@ class SqlGatewayService:
             with holding(self._roots):
                 env.session.starter.document(PlanDocument.parse(record.plan), record)
         except StateplanError as error:
-            if self._stopped.is_set():
+            if self._stop_event.is_set():
                 return None
             _log.error("the job %s cannot be started again: %s", record.id, error)
             if error.code in RECOVERABLE:
@@ -378,12 +378,14 @@ class SqlGatewayService:
         Raises:
             OptionError: OPT126, another secret, which the job needs.
         """
-        found = {key: self._options.get(key, text) if HIDDEN in text else text for key, text in record.options.items()}
-        lost = [key for key, text in found.items() if HIDDEN in text]
-        for key in lost:
+        options = {
+            key: self._options.get(key, text) if HIDDEN in text else text for key, text in record.options.items()
+        }
+        missing_keys = [key for key, text in options.items() if HIDDEN in text]
+        for key in missing_keys:
             if key in OPTIONS or key.startswith("spark."):
                 raise OptionError("OPT126", key=key)
-        return {key: text for key, text in found.items() if key not in lost}
+        return {key: text for key, text in options.items() if key not in missing_keys}
 
     def _give_up(self, store: JobStore, job: StoredJob, error: str) -> None:
         store.failed(job.record, error)
@@ -393,16 +395,16 @@ class SqlGatewayService:
 
     def stop(self) -> None:
         """Ends all sessions and queries. With a folder, jobs are stopped after their micro-batches in hand, and the
-        next gateway goes on with them; without one, they run on as long as this process."""
-        if self._stopped.is_set():
+        next gateway continues with them; without one, they run on as long as this process."""
+        if self._stop_event.is_set():
             return
-        self._stopped.set()
+        self._stop_event.set()
         if self._store is not None:
             self._store.stop()
         self._sessions.stop()
         if self._store is not None:
             until = time.monotonic() + _STOP_SECONDS
-            started = self._restarts.join(until)
+            has_joined = self._restarts.join(until)
             threads = [
                 threading.Thread(target=entry.job.stop, daemon=True)
                 for entry in self.jobs.entries()
@@ -412,7 +414,7 @@ class SqlGatewayService:
                 thread.start()
             for thread in threads:
                 thread.join(max(0.0, until - time.monotonic()))
-            if started and not any(thread.is_alive() for thread in threads):
+            if has_joined and not any(thread.is_alive() for thread in threads):
                 self._store.release()  # else the folder is free when this process has ended, and so have its jobs
         self.audit.close()
 
@@ -431,7 +433,7 @@ def _entry_of(job: StoredJob) -> JobEntry:
 
 
 class _SessionHost(Host):
-    """What a gateway gives its sessions, and keeps them from.
+    """What a gateway provides to its sessions, and keeps them from.
 
     Attributes:
         confinement: holds for what the session does, not for the gateway's own options.
@@ -516,30 +518,32 @@ class InProcessSession:
         return self._service.submit(self._handle, statement).handle
 
     def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
-        found = self._operation(operation)
-        changed = threading.Event()
-        forget = found.listen(changed.set)
+        operation_entry = self._operation(operation)
+        change_event = threading.Event()
+        forget = operation_entry.listen(change_event.set)
         try:
             until = time.monotonic() + HOLD_SECONDS
-            while not found.is_ready(token) and changed.wait(max(0.0, until - time.monotonic())):
+            while not operation_entry.is_ready(token) and change_event.wait(max(0.0, until - time.monotonic())):
                 forget()
-                changed.clear()
-                forget = found.listen(changed.set)
+                change_event.clear()
+                forget = operation_entry.listen(change_event.set)
         finally:
             forget()
-        page = found.fetch(token, min(limit or self._service.limits.page_rows, self._service.limits.page_rows))
-        return _result_page(found, page, token)
+        page = operation_entry.fetch(
+            token, min(limit or self._service.limits.page_rows, self._service.limits.page_rows)
+        )
+        return _result_page(operation_entry, page, token)
 
     def _operation(self, handle: str) -> Operation:
         return self._service.session(self._handle).operations.find(handle)
 
     def cancel(self, operation: str) -> None:
-        found = self._operation(operation)
+        operation_entry = self._operation(operation)
         try:
-            found.cancel()
-        except GatewayError:  # it is over; what may go on is the job of a query
-            if found.status is OperationStatus.FINISHED and found.fetcher is not None:
-                found.fetcher.close()
+            operation_entry.cancel()
+        except GatewayError:  # it is over; what may continue is the job of a query
+            if operation_entry.status is OperationStatus.FINISHED and operation_entry.fetcher is not None:
+                operation_entry.fetcher.close()
 
     def close_operation(self, operation: str) -> None:
         self._service.session(self._handle).operations.close_operation(operation)

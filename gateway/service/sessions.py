@@ -39,7 +39,7 @@ class Session:
         self.current: Operation | None = None
         self.is_closed = False
         self._properties: dict[str, str] = {}
-        self._used = time.monotonic()
+        self._last_use = time.monotonic()
         self.refresh()
 
     @property
@@ -55,12 +55,12 @@ class Session:
 
     def touch(self) -> None:
         """The session is in use."""
-        self._used = time.monotonic()
+        self._last_use = time.monotonic()
 
     @property
     def idle_ms(self) -> float:
         """For how long nobody has used it."""
-        return (time.monotonic() - self._used) * 1000
+        return (time.monotonic() - self._last_use) * 1000
 
     def close(self) -> None:
         """Ends its statements and queries. Jobs of INSERTs run on."""
@@ -81,7 +81,7 @@ class SessionManager:
         self._make = make
         self._sessions: dict[str, Session] = {}
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
+        self._stop_event = threading.Event()
         self._pool = ThreadPoolExecutor(limits.max_threads, thread_name_prefix="stateplan-statement")
         if limits.idle_timeout > 0 and limits.check_interval > 0:
             threading.Thread(target=self._sweep, name="stateplan-sessions", daemon=True).start()
@@ -101,7 +101,7 @@ class SessionManager:
         return session
 
     def _require_room(self) -> None:
-        if self._stopped.is_set():
+        if self._stop_event.is_set():
             raise GatewayError("GW005.shutdown")
         if len(self._sessions) >= self._limits.max_sessions:
             raise GatewayError("GW005", count=self._limits.max_sessions)
@@ -128,7 +128,7 @@ class SessionManager:
         session.close()
 
     def _sweep(self) -> None:
-        while not self._stopped.wait(self._limits.check_interval / 1000):
+        while not self._stop_event.wait(self._limits.check_interval / 1000):
             for session in self.all():
                 if session.idle_ms > self._limits.idle_timeout:
                     _log.info("session %s was idle for too long and is closed", session.handle)
@@ -139,7 +139,7 @@ class SessionManager:
 
     def stop(self) -> None:
         """Ends all sessions, and opens no other."""
-        self._stopped.set()
+        self._stop_event.set()
         for session in self.all():
             try:
                 self.close(session.handle)

@@ -16,8 +16,8 @@ class InputHint:
     """What hints say of an input of an operator.
 
     Attributes:
-        ttl: of the state that keeps its rows, ms; None where they do not say.
-        late: the table that its late rows go to, as it is written; None where they do not say.
+        ttl: of the state that keeps its rows, ms; None if they do not say.
+        late: the table that its late rows go to, as it is written; None if they do not say.
         text: the TTL as it is written.
     """
 
@@ -129,15 +129,16 @@ Field: TypeAlias = tuple[str, LogicalType]
 class ProjectAbility:
     """The source reads only some fields: positions of physical columns, and metadata keys.
 
-    ``produced`` is the row after it; ``projects`` is False where only metadata is asked for, and all columns are read.
-    ``merged`` says that it unites the projections of several scans: the metadata columns then count as projected ones.
+    ``output_fields`` is the row after it; ``projects`` is False where only metadata is requested, and all columns are
+    read. ``is_union`` says that it unites the projections of several scans: the metadata columns then count as
+    projected ones.
     """
 
     physical: tuple[int, ...]
     metadata: tuple[str, ...]
-    produced: tuple[Field, ...]
+    output_fields: tuple[Field, ...]
     projects: bool = True
-    merged: bool = False
+    is_union: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,13 +167,13 @@ class LimitAbility:
 class WatermarkAbility:
     """The source makes the watermarks itself: ``watermark``, over the fields ``names`` that it produced when it got it.
 
-    ``produced`` is the row after it, and ``rowtime`` the column of the table that it is for. ``idle_timeout`` is that
-    of the session in ms, -1 for none; ``options`` are the table's ``scan.watermark.*``, without that prefix.
+    ``output_fields`` is the row after it, and ``rowtime`` the column of the table that it is for. ``idle_timeout`` is
+    that of the session in ms, -1 for none; ``options`` are the table's ``scan.watermark.*``, without that prefix.
     """
 
     watermark: Rex
     names: tuple[str, ...]
-    produced: tuple[Field, ...]
+    output_fields: tuple[Field, ...]
     rowtime: str
     idle_timeout: int = -1
     options: tuple[tuple[str, str], ...] = ()
@@ -194,10 +195,10 @@ class RankStrategy:
         return f"{self.name}Strategy{keys}"
 
 
-def fresh_name(name: str, taken: Sequence[str], between: str = "_") -> str:
+def fresh_name(name: str, names_in_use: Sequence[str], between: str = "_") -> str:
     """``name``, numbered where it is taken: a, a_0, a_1."""
     candidate, n = name, 0
-    while candidate in taken:
+    while candidate in names_in_use:
         candidate = f"{name}{between}{n}"
         n += 1
     return candidate

@@ -12,8 +12,9 @@ from stateplan.planner.algebra.base import AggCall, Rel
 class Grouping:
     """A GROUP BY as Flink's logical plan has it: ``input`` grouped by its first ``keys`` fields, in ``sets`` of them.
 
-    ``calls`` are the aggregate calls. ``window`` is the call of the window among the keys, at its place, and ``told``
-    the functions that tell something of it: fields between the keys and the calls here, and none in Flink's plan.
+    ``calls`` are the aggregate calls. ``window`` is the call of the window among the keys, at its place, and
+    ``property_names`` the functions that return its properties: fields between the keys and the calls here, and none in
+    Flink's plan.
     """
 
     input: Rel
@@ -21,4 +22,4 @@ class Grouping:
     sets: tuple[tuple[int, ...], ...]
     calls: tuple[AggCall, ...]
     window: tuple[int, Rex] | None = None
-    told: tuple[str, ...] = ()
+    property_names: tuple[str, ...] = ()

@@ -67,17 +67,17 @@ def common_keys(rel: MultiJoin) -> list[tuple[int, ...]]:
     for n, pairs in enumerate(equal_fields(rel)):
         for source, field, own in pairs:
             one, two = (source, field), (n, own)
-            met = [g for g in groups if one in g or two in g]
-            groups = [g for g in groups if g not in met]
-            groups.append(list(dict.fromkeys([*(a for g in met for a in g), one, two])))
+            groups_of_pair = [g for g in groups if one in g or two in g]
+            groups = [g for g in groups if g not in groups_of_pair]
+            groups.append(list(dict.fromkeys([*(a for g in groups_of_pair for a in g), one, two])))
     size = _table_size(sum(map(len, groups)))
     complete = [g for g in groups if {n for n, _ in g} == set(range(len(rel.sources)))]
-    chosen = [[_chosen(g, n, size) for n in range(len(rel.sources))] for g in complete]
-    chosen.sort()
-    return [tuple(fields[n] for fields in chosen) for n in range(len(rel.sources))]
+    keys_by_source = [[_field_of_source(g, n, size) for n in range(len(rel.sources))] for g in complete]
+    keys_by_source.sort()
+    return [tuple(fields[n] for fields in keys_by_source) for n in range(len(rel.sources))]
 
 
-def _chosen(group: Sequence[tuple[int, int]], source: int, size: int) -> int:
+def _field_of_source(group: Sequence[tuple[int, int]], source: int, size: int) -> int:
     """Which field of ``source`` stands for the group: the one that a Java ``HashMap`` lists first, as Flink takes."""
     fields = [field for n, field in group if n == source]
     return min(fields, key=lambda field: ((31 * (31 + source) + field) % size, fields.index(field)))

@@ -15,20 +15,21 @@ from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import Field, Order, Single
 from stateplan.planner.expressions.ops import walk
 
-Named = tuple[tuple[str, Rex], ...]
+NamedExprs = tuple[tuple[str, Rex], ...]
 
 
 @dataclass(frozen=True)
 class Match(Single):
-    """One row for each match of ``pattern`` in the rows of a partition: the fields ``partition``, then the measures.
+    """MATCH_RECOGNIZE: emits one row for each match of ``pattern`` in the rows of a partition. The row has the columns
+    ``partition``, and then the measures.
 
-    ``defines`` are the conditions of variables, in the order of DEFINE; ``after`` is where the next match begins;
-    ``interval`` is how long a match lasts at most. Fields of rows are pattern references.
+    ``defines`` has the conditions of variables, in the order of DEFINE. ``after`` says where the next match begins.
+    ``interval`` is the longest duration of a match (WITHIN). Expressions refer to columns by pattern references.
     """
 
     pattern: Rex
-    defines: Named
-    measures: Named
+    defines: NamedExprs
+    measures: NamedExprs
     after: Rex
     partition: tuple[int, ...]
     order: Order

@@ -38,11 +38,11 @@ class OverAggregate(Single):
     def fields(self) -> tuple[Field, ...]:
         names = self.input_names or [n for n, _ in self.input.fields]
         out: list[Field] = [(n, t) for n, (_, t) in zip(names, self.input.fields, strict=True)]
-        taken = set(names)
+        names_in_use = set(names)
         for call in self.calls:
-            name, again = call.name or "", 0
-            while name in taken:
-                name, again = f"{call.name}_{again}", again + 1
-            taken.add(name)
+            name, suffix = call.name or "", 0
+            while name in names_in_use:
+                name, suffix = f"{call.name}_{suffix}", suffix + 1
+            names_in_use.add(name)
             out.append((name, call.type))
         return tuple(out)

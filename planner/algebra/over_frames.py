@@ -42,5 +42,5 @@ _BEFORE = Bound("UNBOUNDED_PRECEDING")
 DEFAULT = Frame(False, _BEFORE, CURRENT_ROW)
 """What ORDER BY means without a frame."""
 SO_FAR = Frame(True, _BEFORE, CURRENT_ROW)
-WHOLE = Frame(False, _BEFORE, Bound("UNBOUNDED_FOLLOWING"))
+WHOLE_PARTITION = Frame(False, _BEFORE, Bound("UNBOUNDED_FOLLOWING"))
 """What is meant without ORDER BY and without a frame."""

@@ -28,7 +28,7 @@ from stateplan.planner.algebra.table_functions import is_python
 
 def merges(rel: Aggregate) -> bool:
     """Whether all calls can be computed in two phases; Python operators are not (``StreamPhysicalPythonGroupAggregate``
-    is none of those that Flink's rule takes apart), whether their functions have ``merge`` or not."""
+    is none of those that Flink's rule splits), whether their functions have ``merge`` or not."""
     if is_python(rel):
         return False
     types = [t for _, t in rel.input.fields]
@@ -51,13 +51,13 @@ class PhasedCall:
 class Accumulators:
     """All accumulators of an aggregate: those of its calls, then the maps of distinct values.
 
-    ``maps`` has, per map, its arguments and type; ``hidden`` says that the last call is a COUNT(*) that only counts
-    rows.
+    ``maps`` has, per map, its arguments and type; ``has_hidden_count`` says that the last call is a COUNT(*) that only
+    counts rows.
     """
 
     calls: tuple[PhasedCall, ...]
     maps: tuple[tuple[tuple[int, ...], LogicalType], ...]
-    hidden: bool
+    has_hidden_count: bool
 
     @property
     def fields(self) -> list[Field]:
@@ -66,42 +66,42 @@ class Accumulators:
 
 
 def phased_calls(
-    calls: Sequence[AggCall], retracts: Sequence[bool], retraction: bool, row: Rel, counted: bool | None = None
+    calls: Sequence[AggCall], retracts: Sequence[bool], retraction: bool, row: Rel, counts_rows: bool | None = None
 ) -> Accumulators:
     """The accumulators of ``calls`` over ``row``.
 
     Args:
         retracts: per call, whether its values may be retracted.
-        retraction: whether rows are: then they are counted,
-        counted: unless this says otherwise.
+        retraction: whether rows may be retracted.
+        counts_rows: whether a call counts the rows; by default, if rows may be retracted.
     """
     types = [t for _, t in row.fields]
     every = list(zip(calls, retracts, strict=True))
-    hidden = (retraction if counted is None else counted) and not any(
+    has_hidden_count = (retraction if counts_rows is None else counts_rows) and not any(
         c.function == "COUNT" and not c.args and c.filter < 0 for c in calls
     )
-    if hidden:
+    if has_hidden_count:
         every.append((AggCall("COUNT", (), BIGINT.not_null()), retraction))
     distinct: dict[tuple[int, ...], list[int]] = {}
     for call, _ in every:
         if call.distinct and call.args:
             distinct.setdefault(call.args, []).append(call.filter)
     order = list(distinct)
-    made, number = [], 0
+    phased, number = [], 0
     for call, retract in every:
-        kept = _kept(call, retract, types)
-        names = tuple(f"{name}${number + i}" for i, (name, _) in enumerate(kept))
-        number += len(kept)
+        state_fields = _state_fields(call, retract, types)
+        names = tuple(f"{name}${number + i}" for i, (name, _) in enumerate(state_fields))
+        number += len(state_fields)
         view = order.index(call.args) if call.distinct and call.args else None
-        made.append(PhasedCall(call, retract, names, tuple(t for _, t in kept), view))
+        phased.append(PhasedCall(call, retract, names, tuple(t for _, t in state_fields), view))
     maps = tuple(
         (a, distinct_map([types[i] for i in a], len(f) if retraction or len(f) > 64 else 1))
         for a, f in distinct.items()
     )
-    return Accumulators(tuple(made), maps, hidden)
+    return Accumulators(tuple(phased), maps, has_hidden_count)
 
 
-def _kept(call: AggCall, retract: bool, types: Sequence[LogicalType]) -> list[Field]:
+def _state_fields(call: AggCall, retract: bool, types: Sequence[LogicalType]) -> list[Field]:
     """Name and type of each accumulator of a call."""
     argument = types[call.args[0]].as_nullable() if call.args else BIGINT
     result = call.type.as_nullable()
@@ -147,12 +147,12 @@ class LocalAggregate(Single):
     level: str = ""
 
     @property
-    def kept(self) -> Accumulators:
+    def accumulators(self) -> Accumulators:
         return phased_calls(self.calls, self.retracts, self.retraction, self.input)
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return (*(self.input.fields[g] for g in self.group), *self.kept.fields)
+        return (*(self.input.fields[g] for g in self.group), *self.accumulators.fields)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class GlobalAggregate(Single):
         return tuple(range(len(self.original.group)))
 
     @property
-    def kept(self) -> Accumulators:
+    def accumulators(self) -> Accumulators:
         return phased_calls(self.original.calls, self.retracts, self.retraction, self.before)
 
     @property
@@ -194,4 +194,4 @@ class IncrementalAggregate(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         keys = [self.local.fields[k] for k in self.final]
-        return (*keys, *(f for f in self.local.kept.fields if not f[0].startswith("distinct$")))
+        return (*keys, *(f for f in self.local.accumulators.fields if not f[0].startswith("distinct$")))

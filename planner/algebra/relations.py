@@ -98,7 +98,7 @@ class Scan(Rel):
     ``names`` are the columns' own names (not the metadata keys). ``hints`` are the options of an OPTIONS hint.
     ``normalized`` says why its changes have to be put in order by primary key: they are upserts, or may come twice.
     ``alias`` is its name in a join inside an expression's query, which Flink shows where the statement has hints;
-    ``named`` that of any table of such a statement, which its logical plan shows.
+    ``alias_in_text`` that of any table of such a statement, which its logical plan shows.
     """
 
     table: CatalogTable
@@ -109,7 +109,7 @@ class Scan(Rel):
     place: Place | None = field(default=None, compare=False, repr=False)
     normalized: Literal["upserts", "duplicates"] | None = None
     alias: str | None = None
-    named: str | None = field(default=None, compare=False, repr=False)
+    alias_in_text: str | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -126,8 +126,8 @@ class Scan(Rel):
     @property
     def projection(self) -> ProjectAbility | None:
         """The projection pushed into it last, or its metadata."""
-        found = [a for a in self.abilities if isinstance(a, ProjectAbility)]
-        return found[-1] if found else None
+        abilities = [a for a in self.abilities if isinstance(a, ProjectAbility)]
+        return abilities[-1] if abilities else None
 
     @property
     def is_filtered(self) -> bool:
@@ -158,13 +158,13 @@ class Filter(Single):
 class Project(Single):
     """One expression per output field.
 
-    ``written`` are the names of the fields in the SELECT that this is, where two have the same. ``grouping`` is the
-    GROUP BY that it and what is below stand for, where that is no plain aggregate.
+    ``written_names`` are the names of the fields in the SELECT that this is, where two have the same. ``grouping`` is
+    the GROUP BY that it and what is below stand for, where that is not a plain aggregate.
     """
 
     exprs: tuple[Rex, ...]
     names: tuple[str, ...]
-    written: tuple[str, ...] | None = field(default=None, compare=False)
+    written_names: tuple[str, ...] | None = field(default=None, compare=False)
     grouping: Grouping | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -191,7 +191,7 @@ class Calc(Single):
         return tuple((n, e.type) for n, e in zip(self.names, self.exprs, strict=True))
 
 
-class Joined(Pair):
+class JoinRelation(Pair):
     """A relational expression whose rows are those of two inputs, put together by ``join_type``."""
 
     join_type: JoinType
@@ -209,7 +209,7 @@ class Joined(Pair):
 
 
 @dataclass(frozen=True)
-class Join(Joined):
+class Join(JoinRelation):
     """A join; ``condition`` is over left ++ right.
 
     ``ttl_texts`` are the lifetimes of the state as the hint gives them; ``multi`` asks for a :class:`MultiJoin`;
@@ -227,7 +227,7 @@ class Join(Joined):
     mini_batch: bool = False
     multi: bool = False
     takes_back: bool = False
-    written: QueryHints | None = field(default=None, compare=False, repr=False)
+    query_hints: QueryHints | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ class Aggregate(Single):
     hint: InputHint | None = None
     place: Place | None = field(default=None, compare=False, repr=False)
     level: Literal["", "PARTIAL", "FINAL"] = ""
-    written: QueryHints | None = field(default=None, compare=False, repr=False)
+    query_hints: QueryHints | None = field(default=None, compare=False, repr=False)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -316,8 +316,8 @@ class Union(Several):
             return self.row
         out = []
         for column in zip(*(s.fields for s in self.sources), strict=True):
-            merged = least_restrictive([t for _, t in column])
-            out.append((column[0][0], merged or column[0][1]))
+            common_type = least_restrictive([t for _, t in column])
+            out.append((column[0][0], common_type or column[0][1]))
         return tuple(out)
 
 
@@ -367,8 +367,8 @@ def with_rank(below: tuple[Field, ...], name: str | None) -> tuple[Field, ...]:
 class Rank(Single):
     """The first rows of each partition: ``start`` to ``end``, from 1; or up to the value of the field ``end_index``.
 
-    ``rank_name`` is the name that the field of the rank number asks for, None where it is not emitted. ``strategy`` is
-    known once the changes of the input are. ``takes_back``: a single row that is replaced is taken back. Without it, a
+    ``rank_name`` is the name that the field of the rank number asks for, None if it is not emitted. ``strategy`` is
+    known once the changes of the input are. ``takes_back``: a single row that is replaced is retracted. Without it, a
     row that is first by another order than time is taken for one that stays, as in Flink.
     """
 
@@ -399,7 +399,7 @@ class Rank(Single):
 
     @property
     def is_corrected(self) -> bool:
-        """Whether it takes back first rows that Flink leaves."""
+        """Whether it retracts first rows that Flink leaves."""
         return self.is_deduplication and self.takes_back and not self.keeps_last and not self.is_by_time
 
     @property
@@ -450,7 +450,7 @@ class Exchange(Single):
 
 @dataclass(frozen=True)
 class Expand(Single):
-    """Every row once per projection of ``projects``; ``id_field`` is the field that tells which."""
+    """Every row once per projection of ``projects``; ``id_field`` is the field with the number of the projection."""
 
     projects: tuple[tuple[Rex, ...], ...]
     names: tuple[str, ...]
@@ -497,17 +497,17 @@ class ChangelogFunction(Single):
 class ChangelogNormalize(Single):
     """Upserts, or changes that may come twice, as a changelog by ``key``, of the rows that meet ``condition``.
 
-    ``required`` says that nothing but this makes the changes right, even where whole old rows are not asked for.
+    ``is_required`` says that nothing but this makes the changes right, even where whole old rows are not requested.
     """
 
     key: tuple[int, ...]
     condition: Rex | None = None
-    required: bool = False
+    is_required: bool = False
 
 
 @dataclass(frozen=True)
 class Sink(Single):
-    """Writing a table. ``targets`` are the positions of the INSERT's column list, None when it has none.
+    """Writing a table. ``targets`` are the positions of the INSERT's column list, None if it has none.
 
     ``partition`` are the columns of PARTITION (..) with the texts of their values; ``metadata`` are key and type of the
     metadata columns that are written, which are the last fields. ``conflict`` is the word after ON CONFLICT DO.
@@ -557,15 +557,15 @@ def unique_names(names: Sequence[str], *, by_position: bool = False) -> list[str
     Args:
         by_position: numbers begin at the count of the names before, as in Calcite's ``RelBuilder.project``.
     """
-    used: set[str] = set()
+    names_in_use: set[str] = set()
     out: list[str] = []
     originals = list(names)
     for name in originals:
         candidate, n = name, 0
-        while candidate in used:
-            candidate = f"{name}{max(n, len(used)) if by_position else n}"
+        while candidate in names_in_use:
+            candidate = f"{name}{max(n, len(names_in_use)) if by_position else n}"
             n += 1
-        used.add(candidate)
+        names_in_use.add(candidate)
         out.append(candidate)
     return out
 

@@ -23,7 +23,7 @@ from stateplan.planner.expressions.ops import rewrite
 
 @dataclass(frozen=True)
 class FunctionCorrelate(Single):
-    """Each row with the rows that ``call``, over its fields, gives for it; LEFT with NULLs where there are none.
+    """Each row with the rows that ``call``, over its fields, gives for it; LEFT with NULLs if there are none.
 
     For UNNEST, ``correl`` is how the plan names the outer row, ``row`` the type it has there, and ``condition`` what
     rows of the function have to meet, over their fields.
@@ -53,16 +53,16 @@ class FunctionCorrelate(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        given = [(f.name, f.type) for f in self.call.type.fields]
+        result_fields = [(f.name, f.type) for f in self.call.type.fields]
         if self.condition is not None and self.row is not None and self.call.operands[0].type.children[0].root == "ROW":
             # what Flink calls the fields of rows when it has moved a filter in
             names = [f.name for f in self.row.fields[self.input.width :]]
-            given = [(n, t) for n, (_, t) in zip(names, given, strict=False)]
+            result_fields = [(n, t) for n, (_, t) in zip(names, result_fields, strict=False)]
         if self.join_type == "LEFT":
-            given = [(n, t.as_nullable()) for n, t in given]
-        whole = [*self.input.fields, *given]
-        names = unique_names([n for n, _ in whole])
-        return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+            result_fields = [(n, t.as_nullable()) for n, t in result_fields]
+        all_fields = [*self.input.fields, *result_fields]
+        names = unique_names([n for n, _ in all_fields])
+        return tuple((n, t) for n, (_, t) in zip(names, all_fields, strict=True))
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class TableAggregate(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        whole = [*(self.input.fields[g] for g in self.group), *((f.name, f.type) for f in self.call.type.fields)]
-        names = unique_names([n for n, _ in whole])
-        return tuple((n, t) for n, (_, t) in zip(names, whole, strict=True))
+        all_fields = [*(self.input.fields[g] for g in self.group), *((f.name, f.type) for f in self.call.type.fields)]
+        names = unique_names([n for n, _ in all_fields])
+        return tuple((n, t) for n, (_, t) in zip(names, all_fields, strict=True))
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ProcessTable(Several):
     Flink names them.
     """
 
-    found: FoundFunction
+    function_match: FoundFunction
     tables: tuple[TableInput, ...]
     scalars: tuple[Rex | None, ...]
     times: tuple[str, ...] | None
@@ -111,13 +111,13 @@ class ProcessTable(Several):
 
     @property
     def process(self) -> ProcessDeclaration:
-        assert self.found.function.process is not None
-        return self.found.function.process
+        assert self.function_match.function.process is not None
+        return self.function_match.function.process
 
     @property
     def identifier(self) -> str | None:
         """What its state is known by, without an ``uid`` the function's name; None for a function without state."""
-        return self.uid or (self.found.function.name if self.process.has_sets else None)
+        return self.uid or (self.function_match.function.name if self.process.has_sets else None)
 
     @property
     def upsert_key(self) -> tuple[int, ...]:

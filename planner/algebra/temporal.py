@@ -8,16 +8,17 @@ from stateplan.common.errors import Place
 from stateplan.execnodes.specs import JoinType, RetryOptions
 from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import InputHint
-from stateplan.planner.algebra.relations import Calc, Field, Join, Joined, Rel, Scan, Single
+from stateplan.planner.algebra.relations import Calc, Field, Join, JoinRelation, Rel, Scan, Single
 
 
 @dataclass(frozen=True)
-class TemporalJoin(Joined):
+class TemporalJoin(JoinRelation):
     """Each row of the left input with the version of a row of the right one that held at its time (FOR SYSTEM_TIME AS
     OF); ``condition`` is over left ++ right.
 
     ``left_time`` is the time attribute of the left input, ``right_time`` that of the versions; None when the left one
-    is processing time. ``primary_key`` are the fields of the right input by which versions are told apart, once known.
+    is processing time. ``primary_key`` are the fields of the right input by which versions are distinguished, once
+    known.
     """
 
     condition: Rex
@@ -31,7 +32,7 @@ class TemporalJoin(Joined):
 
 
 @dataclass(frozen=True)
-class IntervalJoin(Joined):
+class IntervalJoin(JoinRelation):
     """A join of rows whose times are near each other: ``lower`` <= left time - right time <= ``upper``, in ms.
 
     ``condition`` is the whole one, over left ++ right; ``rest`` is what the bounds do not say.
@@ -53,7 +54,7 @@ class IntervalJoin(Joined):
 @dataclass(frozen=True)
 class WatermarkAssigner(Single):
     """The time attribute of a table: the field ``rowtime`` becomes one, ``watermark`` (over the input) is how far event
-    time has come with a row."""
+    time has advanced with a row."""
 
     rowtime: int
     watermark: Rex
@@ -98,7 +99,7 @@ class LookupJoin(Single):
     retry: RetryOptions | None = None
 
     @property
-    def found(self) -> Rel:
+    def lookup_result(self) -> Rel:
         """What is found of the table, filtered and projected."""
         return self.table if self.calc is None else self.calc
 
@@ -106,4 +107,4 @@ class LookupJoin(Single):
     def fields(self) -> tuple[Field, ...]:
         from stateplan.planner.expressions.ops import TRUE
 
-        return Join(self.input, self.found, TRUE, self.join_type).fields
+        return Join(self.input, self.lookup_result, TRUE, self.join_type).fields

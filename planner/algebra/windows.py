@@ -30,7 +30,7 @@ from stateplan.planner.algebra.phased import Accumulators, phased_calls
 from stateplan.planner.algebra.relations import (
     AggCall,
     Field,
-    Joined,
+    JoinRelation,
     Order,
     Rel,
     Single,
@@ -122,17 +122,17 @@ class WindowPosition:
     @property
     def windowing(self) -> TimeAttribute | WindowAttached | SliceAttached:
         """As plans have it."""
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "window": self.window.spec,
             "time_attribute_type": self.time_type,
             "is_rowtime": self.is_rowtime,
         }
         if self.time is not None:
-            return TimeAttribute(**found, time_attribute_index=self.time)
+            return TimeAttribute(**arguments, time_attribute_index=self.time)
         if self.slice_end is not None:
-            return SliceAttached(**found, slice_end=self.slice_end)
+            return SliceAttached(**arguments, slice_end=self.slice_end)
         assert self.end is not None
-        return WindowAttached(**found, window_start=-1 if self.start is None else self.start, window_end=self.end)
+        return WindowAttached(**arguments, window_start=-1 if self.start is None else self.start, window_end=self.end)
 
 
 def window_fields(time_type: LogicalType) -> tuple[Field, ...]:
@@ -161,7 +161,7 @@ class WindowTable(Single):
 
     def __post_init__(self) -> None:
         if not self.names:
-            object.__setattr__(self, "names", tuple(unique_names([n for n, _ in self._whole])))
+            object.__setattr__(self, "names", tuple(unique_names([n for n, _ in self._all_fields])))
 
     @property
     def position(self) -> WindowPosition:
@@ -169,10 +169,10 @@ class WindowTable(Single):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return tuple((n, t) for n, (_, t) in zip(self.names, self._whole, strict=True))
+        return tuple((n, t) for n, (_, t) in zip(self.names, self._all_fields, strict=True))
 
     @property
-    def _whole(self) -> list[Field]:
+    def _all_fields(self) -> list[Field]:
         return [*self.input.fields, *window_fields(self.input.fields[self.time][1])]
 
 
@@ -191,14 +191,14 @@ class WindowAggregate(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         base = [self.input.fields[g] for g in self.group]
-        told = {"WindowStart": TIMESTAMP, "WindowEnd": TIMESTAMP}
+        property_types = {"WindowStart": TIMESTAMP, "WindowEnd": TIMESTAMP}
         last = self.position.time_type.not_null()
-        given = [c.name if c.name is not None else f"$f{len(base) + i}" for i, c in enumerate(self.calls)]
+        call_names = [c.name if c.name is not None else f"$f{len(base) + i}" for i, c in enumerate(self.calls)]
         names: list[str] = []
-        for name in [*(n for n, _ in base), *given, *(n for n, _ in self.properties)]:
+        for name in [*(n for n, _ in base), *call_names, *(n for n, _ in self.properties)]:
             names.append(fresh_name(name, names))
         types = [*(t for _, t in base), *(c.type for c in self.calls)]
-        types += [told.get(kind, last) for _, kind in self.properties]
+        types += [property_types.get(kind, last) for _, kind in self.properties]
         return tuple(zip(names, types, strict=True))
 
 
@@ -224,27 +224,27 @@ class GroupWindowAggregate(Single):
 
     @property
     def properties(self) -> tuple[tuple[Property, LogicalType], ...]:
-        """What it tells of the window: the property, and its type."""
+        """A property of the window, and its type."""
         return group_window_properties(self.time_type) if self.tells else ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
         base = [self.input.fields[g] for g in self.group]
-        given = [c.name if c.name is not None else f"$f{len(base) + i}" for i, c in enumerate(self.calls)]
-        names = unique_names([*(n for n, _ in base), *given, *(name for (name, _), _ in self.properties)])
+        call_names = [c.name if c.name is not None else f"$f{len(base) + i}" for i, c in enumerate(self.calls)]
+        names = unique_names([*(n for n, _ in base), *call_names, *(name for (name, _), _ in self.properties)])
         types = [*(t for _, t in base), *(c.type for c in self.calls), *(t for _, t in self.properties)]
         return tuple(zip(names, types, strict=True))
 
 
 def group_window_properties(time_type: LogicalType) -> tuple[tuple[Property, LogicalType], ...]:
     """What a GROUP BY may ask of its windows, in Flink's order (``WindowPropertiesRules``)."""
-    known: list[tuple[Property, LogicalType]] = [
+    properties: list[tuple[Property, LogicalType]] = [
         (("w$start", "WindowStart"), TIMESTAMP),
         (("w$end", "WindowEnd"), TIMESTAMP),
     ]
     if time_type.kind == "ROWTIME":
-        known.append((("w$rowtime", "Rowtime"), time_type.as_nullable()))
-    return (*known, (("w$proctime", "Proctime"), PROCTIME))
+        properties.append((("w$rowtime", "Rowtime"), time_type.as_nullable()))
+    return (*properties, (("w$proctime", "Proctime"), PROCTIME))
 
 
 @dataclass(frozen=True)
@@ -257,16 +257,16 @@ class LocalWindowAggregate(Single):
     retraction: bool
 
     @property
-    def kept(self) -> Accumulators:
+    def accumulators(self) -> Accumulators:
         """The accumulators; of hopping windows, and where rows are retracted, with their number (``AggregateUtil``)."""
         flags = [self.retraction] * len(self.calls)
-        counted = self.retraction or self.position.window.kind == "HOP"
-        return phased_calls(self.calls, flags, self.retraction, self.input, counted)
+        counts_rows = self.retraction or self.position.window.kind == "HOP"
+        return phased_calls(self.calls, flags, self.retraction, self.input, counts_rows)
 
     @property
     def fields(self) -> tuple[Field, ...]:
         end = "$slice_end" if self.position.time is not None else "$window_end"
-        return (*(self.input.fields[g] for g in self.group), *self.kept.fields, (end, BIGINT))
+        return (*(self.input.fields[g] for g in self.group), *self.accumulators.fields, (end, BIGINT))
 
 
 @dataclass(frozen=True)
@@ -327,7 +327,7 @@ class WindowRank(Single):
 
 
 @dataclass(frozen=True)
-class WindowJoin(Joined):
+class WindowJoin(JoinRelation):
     """A join of rows that are in the same window; ``condition``, over left ++ right, is what it asks besides."""
 
     condition: Rex

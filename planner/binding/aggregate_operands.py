@@ -28,7 +28,7 @@ def aggregate_operands(
         places: of its arguments.
 
     Raises:
-        SqlError: SQL203, for a separator of LISTAGG that is no constant, and for values, percentages and frequencies
+        SqlError: SQL203, for a separator of LISTAGG that is not a constant, and for values, percentages and frequencies
             that PERCENTILE does not take; SQL202, for the number of these; SQL150, for PERCENTILE of DISTINCT values
             with a frequency or another percentage in each row.
     """
@@ -79,21 +79,21 @@ def _percentile(operands: Sequence[Rex], distinct: bool, place: Place, places: S
         or element.nullable
         or not all(t.is_integer for t in types[2:])
     ):
-        shown = ", ".join(t.summary() for t in types)
-        raise SqlError("SQL203", types=shown, name="PERCENTILE", place=place)
+        type_names = ", ".join(t.summary() for t in types)
+        raise SqlError("SQL203", types=type_names, name="PERCENTILE", place=place)
     constants = _constants(operands[1])
     for value in constants or ():
         if not 0 <= float(str(value)) <= 1:
             raise SqlError("SQL203.out_of_range", value=value, what="the percentage of PERCENTILE", place=places[1])
     if distinct and (constants is None or len(operands) > 2):
-        what = "a frequency" if len(operands) > 2 else "a percentage that is no constant"
-        raise not_supported(f"PERCENTILE of DISTINCT values with {what}", place)
+        subject = "a frequency" if len(operands) > 2 else "a percentage that is no constant"
+        raise not_supported(f"PERCENTILE of DISTINCT values with {subject}", place)
     target = _PERCENTAGES if percentage.root == "ARRAY" else DOUBLE
     return [operands[0], cast_rex(operands[1], target, places[1]), *operands[2:]]
 
 
 def _constants(rex: Rex) -> list[object] | None:
-    """The constants that a percentage is; None where it is another expression."""
+    """The constants that a percentage is; None if it is another expression."""
     if isinstance(rex, Literal):
         return [rex.value]
     if not isinstance(rex, Call) or kind(rex) not in ("CAST", "ARRAY"):

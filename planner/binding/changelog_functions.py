@@ -38,31 +38,31 @@ def bind_changelog_function(
         SqlError: SQL119, for arguments that the function does not take.
     """
     name = function_name(node)
-    called = TableCall(node, name, source, ", ".join(_ARGUMENTS))
-    wrong, given = called.wrong, called.arguments(_ARGUMENTS)
-    inner = called.table(given.get("input"), f"{name}(input => TABLE t)")
-    called.require_whole(given["input"], "takes each row by itself")
+    table_call = TableCall(node, name, source, ", ".join(_ARGUMENTS))
+    wrong, arguments = table_call.wrong, table_call.arguments(_ARGUMENTS)
+    inner = table_call.table(arguments.get("input"), f"{name}(input => TABLE t)")
+    table_call.require_whole(arguments["input"], "takes each row by itself")
     rel = table(inner)
-    op = _descriptor(given.get("op"), wrong)
+    op = _descriptor(arguments.get("op"), wrong)
     column = op or "op"
     if name == "FROM_CHANGELOG":
-        where = given.get("op") or node
+        op_node = arguments.get("op") or node
         types = dict(rel.fields)
         if column not in types:
             names = ", ".join(types)
-            raise wrong(f"there is no column '{column}' with operation codes", where, names, nearest(column, types))
+            raise wrong(f"there is no column '{column}' with operation codes", op_node, names, nearest(column, types))
         if not types[column].is_string:
             raise wrong(
-                f"the column '{column}' of operation codes is of type {types[column].summary()}", where, "a STRING"
+                f"the column '{column}' of operation codes is of type {types[column].summary()}", op_node, "a STRING"
             )
         row = tuple(f for f in rel.fields if f[0] != column)
     else:
         row = ((column, STRING), *rel.fields)
     mapping = None
-    if "op_mapping" in given:
-        mapping = constant(given["op_mapping"])
-        _check_mapping(name, mapping, given["op_mapping"], wrong)
-    return ChangelogFunction(rel, name, op, mapping, row, called.place)
+    if "op_mapping" in arguments:
+        mapping = constant(arguments["op_mapping"])
+        _check_mapping(name, mapping, arguments["op_mapping"], wrong)
+    return ChangelogFunction(rel, name, op, mapping, row, table_call.place)
 
 
 _Wrong = Callable[..., SqlError]
@@ -82,11 +82,11 @@ def _check_mapping(name: str, mapping: Rex, node: exp.Expr, wrong: _Wrong) -> No
     if kind(mapping) != "MAP" or not all(isinstance(v, Literal) and isinstance(v.value, str) for v in values):
         raise wrong("'op_mapping' must be a constant MAP", node, "MAP['code', 'INSERT', ..]")
     texts = [str(v.value) for v in values if isinstance(v, Literal)]
-    meant: list[RowKind] = []
+    operations: list[RowKind] = []
     for text in texts[1::2] if name == "FROM_CHANGELOG" else texts[::2]:
         for word in text.split(",") if name == "TO_CHANGELOG" else [text]:
             try:
-                found = row_kinds(word)
+                kinds = row_kinds(word)
             except KeyError:
                 names = [k.name for k in RowKind]
                 raise wrong(
@@ -95,10 +95,10 @@ def _check_mapping(name: str, mapping: Rex, node: exp.Expr, wrong: _Wrong) -> No
                     "one of " + ", ".join(names),
                     nearest(word.strip(), names),
                 ) from None
-            if found[0] in meant:
-                raise wrong(f"the change operation {found[0].name} comes twice", node, "each once", _TWICE.get(name))
-            meant += found
-    if name == "FROM_CHANGELOG" and RowKind.UPDATE_AFTER in meant and RowKind.UPDATE_BEFORE not in meant:
+            if kinds[0] in operations:
+                raise wrong(f"the change operation {kinds[0].name} comes twice", node, "each once", _TWICE.get(name))
+            operations += kinds
+    if name == "FROM_CHANGELOG" and RowKind.UPDATE_AFTER in operations and RowKind.UPDATE_BEFORE not in operations:
         raise wrong(
             "'op_mapping' has UPDATE_AFTER without UPDATE_BEFORE",
             node,

@@ -63,7 +63,7 @@ OPERATORS: dict[type[exp.Expr], str] = {
     exp.NullSafeNEQ: "IS DISTINCT FROM",
 }
 """The names of operators with two operands."""
-_TYPED = {"DATE": date_literal, "TIME": time_literal, "TIMESTAMP": timestamp_literal}
+_TYPED_LITERALS = {"DATE": date_literal, "TIME": time_literal, "TIMESTAMP": timestamp_literal}
 
 
 class ExpressionBinder:
@@ -71,7 +71,7 @@ class ExpressionBinder:
 
     Args:
         scope: what column names mean.
-        place_name: the clause, for the message about an aggregate that cannot stand in it.
+        place_name: the clause, for the message about an aggregate that cannot appear in it.
         windows: whether OVER may be used.
     """
 
@@ -162,7 +162,7 @@ class ExpressionBinder:
         return string_literal(node.name) if node.args.get("is_string") else _number(node.name, self.place(node))
 
     def _typed_literal(self, node: exp.Expr) -> Rex:
-        return _TYPED[node.args["kind"]](node.this.name, self.place(node))
+        return _TYPED_LITERALS[node.args["kind"]](node.this.name, self.place(node))
 
     def _interval(self, node: exp.Expr) -> Rex:
         unit = node.args["unit"].name.upper()
@@ -201,8 +201,10 @@ class ExpressionBinder:
         return make_call("NOT", [self.bind(inner)], self.place(node))
 
     def _is(self, node: exp.Expr, negated: bool = False) -> Rex:
-        what = node.expression
-        word = {exp.Null: "NULL", exp.Boolean: "TRUE" if what.args.get("this") else "FALSE"}.get(type(what), what.name)
+        predicate = node.expression
+        word = {exp.Null: "NULL", exp.Boolean: "TRUE" if predicate.args.get("this") else "FALSE"}.get(
+            type(predicate), predicate.name
+        )
         operand = self.bind(node.this)
         name = f"IS {'NOT ' if negated else ''}{word}"
         return make_call(name, [operand], self.place(node))
@@ -224,12 +226,12 @@ class ExpressionBinder:
         values = [self.bind(e) for e in row]
         tests: list[Rex] = []
         for item in items:
-            given = _row(item)
-            if given is None or len(given) != len(values):
+            item_values = _row(item)
+            if item_values is None or len(item_values) != len(values):
                 raise not_supported(
                     "IN with rows and other values", self.place(item), f"rows of {len(values)} values on the right"
                 )
-            pairs = zip(values, given, strict=True)
+            pairs = zip(values, item_values, strict=True)
             tests.append(make_call("AND", [make_in(v, [self.bind(e)], self.place(e)) for v, e in pairs], place))
         return tests[0] if len(tests) == 1 else make_call("OR", tests, place)
 
@@ -333,11 +335,11 @@ class ExpressionBinder:
             return unit_literal(node.name.removeprefix("SQL_TSI_"), self.place(node))
         return self.bind(node)
 
-    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, full_node: exp.Expr) -> Rex:
         """An aggregate call: an error here, as only a grouping has them."""
         name = function_name(call)
         raise SqlError(
-            "SQL104", name=f"the aggregate function {name}", place_name=self.place_name, place=self.place(whole)
+            "SQL104", name=f"the aggregate function {name}", place_name=self.place_name, place=self.place(full_node)
         )
 
     def _filtered(self, node: exp.Expr) -> Rex:
@@ -347,12 +349,12 @@ class ExpressionBinder:
         return self.aggregate(inner, node.expression.this, node)
 
     def _modified(self, node: exp.Expr) -> Rex:
-        what: dict[type[exp.Expr], str] = {
+        modifiers: dict[type[exp.Expr], str] = {
             exp.WithinGroup: "WITHIN GROUP",
             exp.IgnoreNulls: "IGNORE NULLS",
             exp.RespectNulls: "RESPECT NULLS",
         }
-        raise not_supported(what[type(node)], self.place(node))
+        raise not_supported(modifiers[type(node)], self.place(node))
 
     _READERS: ClassVar[dict[type[exp.Expr], Callable[..., Rex]]] = {
         exp.Column: _column,

@@ -1,4 +1,4 @@
-"""``TUMBLE``, ``HOP`` and ``SESSION`` in GROUP BY, and the functions that tell something of their windows.
+"""``TUMBLE``, ``HOP`` and ``SESSION`` in GROUP BY, and the functions that return properties of their windows.
 
 Source: Flink's ``LogicalWindowAggregateRuleBase``, ``WindowPropertiesRules`` and ``FlinkSqlOperatorTable``; Calcite's
 ``SqlGroupedWindowFunction``.
@@ -22,15 +22,15 @@ from stateplan.planner.expressions.normal import equal
 
 _LENGTHS: Mapping[str, tuple[str, ...]] = {"TUMBLE": ("size",), "HOP": ("slide", "size"), "SESSION": ("gap",)}
 _KINDS: Mapping[str, Literal["TUMBLE", "HOP", "SESSION"]] = {"TUMBLE": "TUMBLE", "HOP": "HOP", "SESSION": "SESSION"}
-_TOLD = {"START": "WindowStart", "END": "WindowEnd", "ROWTIME": "Rowtime", "PROCTIME": "Proctime"}
+_PROPERTY_KINDS = {"START": "WindowStart", "END": "WindowEnd", "ROWTIME": "Rowtime", "PROCTIME": "Proctime"}
 
-PROPERTIES = {f"{window}_{part}": (window, kind) for window in _LENGTHS for part, kind in _TOLD.items()}
-"""The functions that tell something of a window: the function of the window, and what they tell."""
+PROPERTIES = {f"{window}_{part}": (window, kind) for window in _LENGTHS for part, kind in _PROPERTY_KINDS.items()}
+"""The functions that return a property of a window: the function of the window, and the property."""
 
 
-def told_by(window: str, kind: str) -> str:
-    """The function that tells ``kind`` of a window: ``TUMBLE_START``."""
-    return next(name for name, told in PROPERTIES.items() if told == (window, kind))
+def property_function(window: str, kind: str) -> str:
+    """The function that returns the property ``kind`` of a window, such as ``TUMBLE_START``."""
+    return next(name for name, property_key in PROPERTIES.items() if property_key == (window, kind))
 
 
 @dataclass
@@ -67,7 +67,7 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
     Args:
         node: the expression.
         binder: of expressions over what is grouped.
-        name: of the function of the window, where the call is of one that tells something of it.
+        name: of the function of the window, if the call is of a function that returns a property of it.
 
     Raises:
         SqlError: SQL119, for arguments that the function does not take.
@@ -81,48 +81,50 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
         return None
     lengths = _LENGTHS[name]
     call = TableCall(node, function_name(node), binder.source, f"a time attribute and the {' and the '.join(lengths)}")
-    given = call.arguments(("time", *lengths))
+    arguments = call.arguments(("time", *lengths))
     for key in ("time", *lengths):
-        if key not in given:
+        if key not in arguments:
             raise call.wrong(f"{call.name} in GROUP BY has no {key}", node)
-    time = binder.bind(given["time"])
+    time = binder.bind(arguments["time"])
     if not isinstance(time, InputRef) or time.type.kind is None:
         raise call.wrong(
             f"{call.name} in GROUP BY needs a time attribute",
-            given["time"],
+            arguments["time"],
             "a column with a WATERMARK, or AS PROCTIME()",
         )
-    spans = {key: call.length(key, given[key], binder.bind) for key in lengths}
+    spans = {key: call.length(key, arguments[key], binder.bind) for key in lengths}
     for key, span in spans.items():
         if span <= 0:
-            raise call.wrong(f"the {key} of {call.name} is {span} ms", given[key], "more than 0 ms")
+            raise call.wrong(f"the {key} of {call.name} is {span} ms", arguments[key], "more than 0 ms")
     size = spans["gap"] if name == "SESSION" else spans["size"]
-    written = tuple(binder.bind(given[key]) for key in lengths)
-    return GroupWindow(call, TimeWindow(_KINDS[name], size, spans.get("slide", 0)), time, written)
+    length_exprs = tuple(binder.bind(arguments[key]) for key in lengths)
+    return GroupWindow(call, TimeWindow(_KINDS[name], size, spans.get("slide", 0)), time, length_exprs)
 
 
 def window_property(
     node: exp.Expr, binder: ExpressionBinder, window: GroupWindow | None
 ) -> tuple[int, LogicalType] | None:
-    """What an expression tells of the window in GROUP BY: its number among the properties, and its type; None for
-    another expression.
+    """The property of the window in GROUP BY that an expression returns: its number among the properties, and its type;
+    None for another expression.
 
     Raises:
         SqlError: SQL119, there is no such window.
     """
     if not isinstance(node, exp.Anonymous) or function_name(node) not in PROPERTIES:
         return None
-    name, told = PROPERTIES[function_name(node)]
-    asked = group_window(node, binder, name)
-    assert asked is not None
-    if window is None or not window.same(asked):
-        raise asked.call.wrong(
+    name, property_kind = PROPERTIES[function_name(node)]
+    own_window = group_window(node, binder, name)
+    assert own_window is not None
+    if window is None or not window.same(own_window):
+        raise own_window.call.wrong(
             f"{function_name(node)} tells of a window that is not in GROUP BY",
             node,
             f"the same {name}(...) in GROUP BY",
         )
-    known = group_window_properties(window.time.type)
-    for number, ((_, kind), t) in enumerate(known):
-        if kind == told:
+    properties = group_window_properties(window.time.type)
+    for number, ((_, kind), t) in enumerate(properties):
+        if kind == property_kind:
             return number, t
-    raise asked.call.wrong(f"{function_name(node)} needs a window of event time", node, "a column with a WATERMARK")
+    raise own_window.call.wrong(
+        f"{function_name(node)} needs a window of event time", node, "a column with a WATERMARK"
+    )

@@ -1,4 +1,4 @@
-"""GROUP BY and aggregate functions: the projection below the aggregate, the aggregate, and what stands above it."""
+"""GROUP BY and aggregate functions: the projection below the aggregate, the aggregate, and what is above it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from stateplan.planner.algebra.relations import AggCall, Project, Rel, field_nam
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
 from stateplan.planner.binding.expressions import ExpressionBinder
-from stateplan.planner.binding.group_windows import PROPERTIES, GroupWindow, group_window, told_by, window_property
+from stateplan.planner.binding.group_windows import (
+    PROPERTIES,
+    GroupWindow,
+    group_window,
+    property_function,
+    window_property,
+)
 from stateplan.planner.binding.grouping_sets import GROUPING_FUNCTIONS, aggregated, key_sets
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.binding.user_functions import fitted, is_aggregate_call, user_function
@@ -120,24 +126,24 @@ class GroupingBinder(ExpressionBinder):
         window.key = self.input.window = len(self.input.exprs) - 1
         return window.key
 
-    def _told(self, node: exp.Expr) -> Rex | None:
-        """What a function such as TUMBLE_START tells of the window; None for other expressions."""
-        found = window_property(node, self.base, self.window)
-        if found is None or self.window is None:
+    def _property_of_window(self, node: exp.Expr) -> Rex | None:
+        """The property of the window that a function such as TUMBLE_START returns; None for other expressions."""
+        number_and_type = window_property(node, self.base, self.window)
+        if number_and_type is None or self.window is None:
             return None
         self.tells = True
-        number, told = found
-        ref = InputRef(told, self.group_count + number)
-        certain = told.kind == "ROWTIME" and not self.window.time.type.nullable
-        return cast(ref, told.not_null()) if certain else ref
+        number, property_type = number_and_type
+        ref = InputRef(property_type, self.group_count + number)
+        certain = property_type.kind == "ROWTIME" and not self.window.time.type.nullable
+        return cast(ref, property_type.not_null()) if certain else ref
 
     @property
     def _properties(self) -> int:
-        """How many fields tell something of the window; they come between keys and calls."""
+        """The number of fields with properties of the window; they are between keys and calls."""
         return 0 if self.window is None else len(group_window_properties(self.window.time.type))
 
     def key_ref(self, position: int) -> InputRef:
-        """A key above the aggregate: NULL where a set of keys does not have it."""
+        """A key above the aggregate: NULL if a set of keys does not have it."""
         optional = any(position not in keys for keys in self.sets)
         t = self.input.exprs[position].type
         return InputRef(t.as_nullable() if optional else t, position)
@@ -154,7 +160,7 @@ class GroupingBinder(ExpressionBinder):
                     self.input.names[rex.index] = name
             elif self._is_call(inner) and rex.index >= self._position(0):
                 position = rex.index - self._position(0)
-                if self._shared(position, inner):
+                if self._may_share_name(position, inner):
                     self.calls[position] = replace(self.calls[position], name=name)
         return rex
 
@@ -164,7 +170,7 @@ class GroupingBinder(ExpressionBinder):
             node = node.this
         return isinstance(node, (exp.Anonymous, exp.Filter))
 
-    def _shared(self, position: int, node: exp.Expr) -> bool:
+    def _may_share_name(self, position: int, node: exp.Expr) -> bool:
         """Whether the call may take this item's name: it has none, or was written in the same words."""
         words = to_sql(node)
         first = self._words.setdefault(position, words)
@@ -181,9 +187,9 @@ class GroupingBinder(ExpressionBinder):
             inner = inner.this
         if isinstance(inner, (exp.Anonymous, exp.Filter)) and self._aggregate_ahead(inner):
             return super().bind(inner)
-        told = self._told(inner)
-        if told is not None:
-            return told
+        window_value = self._property_of_window(inner)
+        if window_value is not None:
+            return window_value
         if not contains_aggregate(inner, self.scope.functions) and not _has_window(inner) and not _has_property(inner):
             rex = self.base.bind(inner)
             for i, key in enumerate(self.input.exprs[: self.group_count]):
@@ -204,7 +210,7 @@ class GroupingBinder(ExpressionBinder):
         inner = node.this if isinstance(node, exp.Filter) else node
         return is_aggregate_call(inner, self.scope.functions)
 
-    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, full_node: exp.Expr) -> Rex:
         user = user_function(call, self.place(call), self.scope.functions)
         if user is not None:
             return self._user_aggregate(user, call, condition)
@@ -229,7 +235,7 @@ class GroupingBinder(ExpressionBinder):
         if name == "COUNT" and len(arguments) > 1:
             raise SqlError(
                 "SQL106.count_arguments",
-                place=self.place(whole),
+                place=self.place(full_node),
                 hint="COUNT(DISTINCT ROW(a, b)) counts different pairs" if distinct else None,
             )
         operands = [] if star else [self.inside.bind(a) for a in arguments]
@@ -241,7 +247,7 @@ class GroupingBinder(ExpressionBinder):
         if name == "COUNT" and not distinct and operands:
             operands = [o for o in operands if o.type.nullable]
         args = tuple(self.input.add(o) for o in operands)
-        made = AggCall(
+        aggregate_call = AggCall(
             function.plan_name,
             args,
             result,
@@ -252,7 +258,7 @@ class GroupingBinder(ExpressionBinder):
             "FUNCTION_STAR" if function.plan_name == "COUNT" else function.syntax,
             ignore_nulls=ignores_nulls(call),
         )
-        return self._add(made)
+        return self._add(aggregate_call)
 
     def _filter(self, condition: exp.Expr | None) -> int:
         """The field that says which rows a call sees; -1 for all."""
@@ -261,18 +267,18 @@ class GroupingBinder(ExpressionBinder):
         rex = ExpressionBinder(self.scope, "FILTER").condition(condition, "FILTER")
         return self.input.add(make_call("IS TRUE", [rex]) if rex.type.nullable else rex)
 
-    def _add(self, made: AggCall) -> Rex:
+    def _add(self, aggregate_call: AggCall) -> Rex:
         """A reference to the call, which is made once."""
         for i, c in enumerate(self.calls):
-            if replace(c, name=None) == made:
-                return InputRef(made.type, self._position(i))
-        self.calls.append(made)
-        return InputRef(made.type, self._position(len(self.calls) - 1))
+            if replace(c, name=None) == aggregate_call:
+                return InputRef(aggregate_call.type, self._position(i))
+        self.calls.append(aggregate_call)
+        return InputRef(aggregate_call.type, self._position(len(self.calls) - 1))
 
     def _user_aggregate(self, user: FoundFunction, call: exp.Expr, condition: exp.Expr | None) -> Rex:
         place = self.place(call)
         function = require_kind(user, "AGGREGATE", place, "as an aggregate")
-        if not hasattr(function.opened(), "accumulate"):
+        if not hasattr(function.instance(), "accumulate"):
             raise SqlError(
                 "SQL212", name=function.name, kind_words="a function of all rows", clause="in GROUP BY", place=place
             )
@@ -309,11 +315,11 @@ class GroupingBinder(ExpressionBinder):
         function = find_aggregate(name)
         assert function is not None
         result = function.infer([self.input.exprs[a].type for a in args], self.place(call))
-        made = AggCall(name, tuple(args), result)
+        grouping_call = AggCall(name, tuple(args), result)
         for i, c in enumerate(self.calls):
-            if replace(c, name=None) == made:
+            if replace(c, name=None) == grouping_call:
                 return InputRef(result, self._position(i))
-        self.calls.append(made)
+        self.calls.append(grouping_call)
         return InputRef(result, self._position(len(self.calls) - 1))
 
     def _position(self, call: int) -> int:
@@ -325,8 +331,8 @@ class GroupingBinder(ExpressionBinder):
         """The aggregate over its projection, once all expressions are bound: its keys, then its calls."""
         below: Rel = self.rel
         if self.input.exprs:
-            named = self.input.names if self.window is None else [None] * len(self.input.exprs)
-            names = project_names(self.input.exprs, named, self.rel, through_casts=False)
+            input_names = self.input.names if self.window is None else [None] * len(self.input.exprs)
+            names = project_names(self.input.exprs, input_names, self.rel, through_casts=False)
             bare = is_identity(self.input.exprs, self.rel) and names == field_names(self.rel)
             if not bare or self.window is not None:
                 below = Project(self.rel, tuple(self.input.exprs), tuple(names))
@@ -336,7 +342,7 @@ class GroupingBinder(ExpressionBinder):
 
     def _of_windows(self, window: GroupWindow, below: Rel, hint: InputHint | None, place: Place) -> Rel:
         """The aggregate by windows, and a projection to what expressions are bound over: keys, with the window in its
-        place, what is told of the window, and calls."""
+        place, properties of the window, and calls."""
         if self.sets != [tuple(range(self.group_count))]:
             raise not_supported("a window in GROUPING SETS, ROLLUP or CUBE", place)
         if any(c.is_user_defined for c in self.calls):
@@ -348,29 +354,32 @@ class GroupingBinder(ExpressionBinder):
         group = tuple(i for i in range(self.group_count) if i != window.key)
         # Without other keys there are no keys at all, as Flink sees it, so a result may be NULL.
         calls_of = self.calls if group else [replace(c, type=self._ungrouped(c, below)) for c in self.calls]
-        made = GroupWindowAggregate(
+        aggregate = GroupWindowAggregate(
             below, group, tuple(calls_of), window.window, window.key, window.time.type, self.tells, place, hint
         )
-        fields = made.fields
-        calls, told = len(group), len(group) + len(self.calls)
+        fields = aggregate.fields
+        calls, first_property = len(group), len(group) + len(self.calls)
 
         def ref(i: int) -> Rex:
             return InputRef(fields[i][1], i)
 
         nobody = Literal(replace(window.time.type, kind=None, nullable=True), None)
         keys = [ref(group.index(i)) if i in group else nobody for i in range(self.group_count)]
-        known = group_window_properties(window.time.type)
-        properties = [ref(told + i) if self.tells else Literal(t.as_nullable(), None) for i, (_, t) in enumerate(known)]
+        properties_of_window = group_window_properties(window.time.type)
+        properties = [
+            ref(first_property + i) if self.tells else Literal(t.as_nullable(), None)
+            for i, (_, t) in enumerate(properties_of_window)
+        ]
         results = [ref(calls + i) for i in range(len(self.calls))]
         pairs = zip(results, self.calls, strict=True)
         results = [r if r.type == c.type else rex_call("CAST", (r,), c.type) for r, c in pairs]
         exprs = (*keys, *properties, *results)
         names = [below.fields[i][0] for i in range(self.group_count)]
-        names += [*(name for (name, _), _ in known), *(n for n, _ in fields[calls:told])]
-        functions = tuple(told_by(window.window.kind, kind) for (_, kind), _ in known)
+        names += [*(name for (name, _), _ in properties_of_window), *(n for n, _ in fields[calls:first_property])]
+        functions = tuple(property_function(window.window.kind, kind) for (_, kind), _ in properties_of_window)
         at = window.key, window.as_call
         stands_for = Grouping(below, self.group_count, tuple(self.sets), tuple(self.calls), at, functions)
-        return Project(made, exprs, tuple(unique_names(names)), grouping=stands_for)
+        return Project(aggregate, exprs, tuple(unique_names(names)), grouping=stands_for)
 
     @staticmethod
     def _ungrouped(c: AggCall, below: Rel) -> LogicalType:
@@ -387,8 +396,8 @@ class _Inside(ExpressionBinder):
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope, "an aggregate function")
 
-    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
-        raise SqlError("SQL108", place=place_of(whole, self.source))
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, full_node: exp.Expr) -> Rex:
+        raise SqlError("SQL108", place=place_of(full_node, self.source))
 
 
 def project_names(
@@ -409,7 +418,7 @@ def project_names(
 
 
 def _has_property(node: exp.Expr) -> bool:
-    """Whether something in ``node`` tells of a window in GROUP BY."""
+    """Whether ``node`` contains a property of a window in GROUP BY."""
     return any(function_name(call) in PROPERTIES for call in node.find_all(exp.Anonymous))
 
 

@@ -46,10 +46,10 @@ def _item(node: exp.Expr, key: Callable[[exp.Expr], int]) -> list[Keys]:
         parts = [_keys(inner, key) for inner in node.expressions]
         sizes = range(len(parts), -1, -1)
         if isinstance(node, exp.Rollup):
-            chosen = [parts[:n] for n in sizes]
+            sets = [parts[:n] for n in sizes]
         else:
-            chosen = [list(c) for n in sizes for c in combinations(parts, n)]
-        return [tuple(k for part in some for k in part) for some in chosen]
+            sets = [list(c) for n in sizes for c in combinations(parts, n)]
+        return [tuple(k for part in some for k in part) for some in sets]
     return [_keys(node, key)]
 
 
@@ -91,15 +91,17 @@ def _turn(
         aggregate = Aggregate(rel, sets[0], tuple(plain), hint, place)
         if len(plain) == len(calls) and sets[0] == group:
             return aggregate
-        return _restored(aggregate, rel, count, {k: sets[0].index(k) for k in sets[0]}, calls, sets, None, number)
-    ordered = sorted(sets, key=lambda keys: _id_of(keys, count))
-    used = {a for c in plain for a in (*c.args, c.filter) if 0 <= a < count}
-    expanded, copies = _expanded(rel, count, ordered, sorted(used))
-    moved = tuple(
+        return _with_group_keys(
+            aggregate, rel, count, {k: sets[0].index(k) for k in sets[0]}, calls, sets, None, number
+        )
+    sorted_sets = sorted(sets, key=lambda keys: _id_of(keys, count))
+    used_fields = {a for c in plain for a in (*c.args, c.filter) if 0 <= a < count}
+    expanded, copies = _expanded(rel, count, sorted_sets, sorted(used_fields))
+    new_calls = tuple(
         replace(c, args=tuple(copies.get(a, a) for a in c.args), filter=copies.get(c.filter, c.filter)) for c in plain
     )
-    aggregate = Aggregate(expanded, (*group, expanded.id_field), moved, hint, place)
-    return _restored(aggregate, rel, count, dict.fromkeys(group, 0), calls, ordered, count, number)
+    aggregate = Aggregate(expanded, (*group, expanded.id_field), new_calls, hint, place)
+    return _with_group_keys(aggregate, rel, count, dict.fromkeys(group, 0), calls, sorted_sets, count, number)
 
 
 def _id_of(keys: Keys, count: int) -> int:
@@ -107,7 +109,7 @@ def _id_of(keys: Keys, count: int) -> int:
     return sum(1 << (count - 1 - k) for k in range(count) if k not in keys)
 
 
-def _expanded(rel: Rel, count: int, sets: Sequence[Keys], used: Sequence[int]) -> tuple[Expand, dict[int, int]]:
+def _expanded(rel: Rel, count: int, sets: Sequence[Keys], used_fields: Sequence[int]) -> tuple[Expand, dict[int, int]]:
     """Each row once per set, keys that are not of it NULL; behind it the set's number and, of keys that calls use, the
     values."""
     fields = rel.fields
@@ -115,7 +117,7 @@ def _expanded(rel: Rel, count: int, sets: Sequence[Keys], used: Sequence[int]) -
     names = [n for n, _ in fields]
     names.append(_unique("$e", names))
     copies: dict[int, int] = {}
-    for k in used:
+    for k in used_fields:
         copies[k] = len(names)
         names.append(_unique(fields[k][0], names))
     rows = []
@@ -125,44 +127,44 @@ def _expanded(rel: Rel, count: int, sets: Sequence[Keys], used: Sequence[int]) -
             for i, (_, t) in enumerate(fields)
         ]
         row.append(Literal(_ID, _id_of(keys, count)))
-        row += [InputRef(fields[k][1], k) for k in used]
+        row += [InputRef(fields[k][1], k) for k in used_fields]
         rows.append(tuple(row))
-    whole = (*types, _ID, *(fields[k][1] for k in used))
-    return Expand(rel, tuple(rows), tuple(names), whole, len(fields)), copies
+    all_types = (*types, _ID, *(fields[k][1] for k in used_fields))
+    return Expand(rel, tuple(rows), tuple(names), all_types, len(fields)), copies
 
 
 def _optional(key: int, sets: Sequence[Keys]) -> bool:
     return any(key not in keys for keys in sets)
 
 
-def _unique(name: str, taken: Sequence[str]) -> str:
+def _unique(name: str, names_in_use: Sequence[str]) -> str:
     candidate, n = name, 0
-    while candidate in taken:
+    while candidate in names_in_use:
         candidate = f"{name}_{n}"
         n += 1
     return candidate
 
 
-def _restored(
+def _with_group_keys(
     aggregate: Aggregate,
     rel: Rel,
     count: int,
-    kept: dict[int, int],
+    kept_fields: dict[int, int],
     calls: Sequence[AggCall],
     sets: Sequence[Keys],
     id_field: int | None,
     number: int,
 ) -> Project:
-    """The keys and calls in their places: the functions that tell the set of a row are computed from its number.
+    """The keys and calls in their places: the functions that identify the set of a row are computed from its number.
 
     Args:
-        kept: the keys that are there, with their places; all, in order, where there is a number of the set.
+        kept_fields: the keys that are there, with their places; all, in order, where there is a number of the set.
     """
     fields = aggregate.fields
     exprs: list[Rex] = []
     names: list[str] = []
     for k, (name, t) in enumerate(rel.fields[:count]):
-        place = k if id_field is not None else kept.get(k)
+        place = k if id_field is not None else kept_fields.get(k)
         exprs.append(Literal(t.as_nullable(), None) if place is None else InputRef(fields[place][1], place))
         names.append(name)
     at = len(aggregate.group)

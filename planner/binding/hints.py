@@ -25,7 +25,7 @@ LATE_ROWS = "LATE_ROWS"
 """The hint that names the table for late rows: ``LATE_ROWS('late')`` for all operators of a SELECT, or
 ``LATE_ROWS('table' = 'late', ...)`` by input. Flink has no such hint."""
 
-_KNOWN = ("STATE_TTL", LATE_ROWS, "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)
+_HINT_NAMES = ("STATE_TTL", LATE_ROWS, "MULTI_JOIN", "LOOKUP", *_JOIN_HINTS)
 _EVERY = ""
 """The name under which a hint for all inputs is kept."""
 
@@ -37,11 +37,11 @@ class TtlHints:
 
     Attributes:
         late: the tables for late rows.
-        derived: the name of the query or view in its FROM whose ranks take its hint, as it has no state itself.
+        derived_name: the name of the query or view in its FROM whose ranks take its hint, as it has no state itself.
         plain: whether it only takes and changes rows of its FROM, without state.
         own: the names of all that is in its FROM.
         above: those of the SELECT that has this one in its FROM.
-        taken: the names that queries in its FROM have taken.
+        used_keys: the names that queries in its FROM have taken.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class TtlHints:
         self.lookups = dict(lookups or {})
         self._looked_up: set[str] = set()
         self.above = above
-        self.taken: set[str] = set()
-        self.derived: str | None = None
+        self.used_keys: set[str] = set()
+        self.derived_name: str | None = None
         self.plain = False
         self.own: frozenset[str] = frozenset()
         self.joins = tuple(joins)
@@ -76,7 +76,7 @@ class TtlHints:
         Raises:
             SqlError: SQL120 (unknown hint), SQL121 (malformed), SQL122 (a lifetime that cannot be read).
         """
-        merged: dict[str, int] = {}
+        lifetimes: dict[str, int] = {}
         places: dict[str, exp.Expr] = {}
         multi: dict[str, exp.Expr] = {}
         lookups: dict[str, LookupHint] = {}
@@ -98,24 +98,24 @@ class TtlHints:
                 joins += [(name, table, node) for table, node in cls._read_tables(item, source).items()]
                 continue
             if name != "STATE_TTL":
-                raise SqlError("SQL120", name=item.name, place=place_of(item, source), hint=nearest(name, _KNOWN))
-            one, where = cls._read_one(item, source)
-            merged = {**one, **merged}
-            places = {**where, **places}
-        return cls(merged, places, source, multi, lookups, joins, above, late)
+                raise SqlError("SQL120", name=item.name, place=place_of(item, source), hint=nearest(name, _HINT_NAMES))
+            one, own_places = cls._read_one(item, source)
+            lifetimes = {**one, **lifetimes}
+            places = {**own_places, **places}
+        return cls(lifetimes, places, source, multi, lookups, joins, above, late)
 
     @staticmethod
     def _read_tables(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
-        named = {a.name: a for a in item.expressions if not isinstance(a, exp.EQ)}
-        if not named or len(named) < len(item.expressions):
+        tables = {a.name: a for a in item.expressions if not isinstance(a, exp.EQ)}
+        if not tables or len(tables) < len(item.expressions):
             raise SqlError("SQL121", name=item.name.upper(), what="tables", place=place_of(item, source))
-        return named
+        return tables
 
     @staticmethod
     def _read_late(item: exp.Expr, source: str) -> dict[str, exp.Expr]:
         """The names of tables as they are written, by the input they are for."""
-        whole = len(item.expressions) == 1 and not isinstance(item.expressions[0], exp.EQ)
-        pairs = [(_EVERY, item.expressions[0])] if whole else []
+        is_for_all = len(item.expressions) == 1 and not isinstance(item.expressions[0], exp.EQ)
+        pairs = [(_EVERY, item.expressions[0])] if is_for_all else []
         pairs += [(a.this.name, a.expression) for a in item.expressions if isinstance(a, exp.EQ)]
         if not pairs or len(pairs) < len(item.expressions):
             raise SqlError(
@@ -161,7 +161,7 @@ class TtlHints:
         self.own = frozenset(item.alias_or_name for item in (first, *(join.this for join in joins)))
         stateful = any(node.args.get(part) for part in ("joins", "group", "having", "distinct", "limit", "qualify"))
         if not stateful and not any(i.find(exp.Window) or contains_aggregate(i, functions) for i in node.expressions):
-            self.derived, self.plain = first.alias_or_name or None, True
+            self.derived_name, self.plain = first.alias_or_name or None, True
 
     def __bool__(self) -> bool:
         return bool(self.lifetimes)
@@ -186,7 +186,7 @@ class TtlHints:
         above = self.above
         if above is None or not above.plain:
             return None
-        return above.of(above.derived) or above.late_above()
+        return above.of(above.derived_name) or above.late_above()
 
     def _ttl_of_ranks(self, relations: Sequence[Relation]) -> int | None:
         hints: TtlHints | None = self
@@ -195,22 +195,22 @@ class TtlHints:
             hints = hints.above
             key = hints.key_of(relations)
             if key is None or key in hints.own:
-                key = hints.derived if hints.derived in hints.lifetimes else None
-            hints.taken.update(() if key is None else (key,))
+                key = hints.derived_name if hints.derived_name in hints.lifetimes else None
+            hints.used_keys.update(() if key is None else (key,))
         return None if hints is None or key is None else hints.lifetimes.get(key)
 
     def of_query(self) -> TtlHints | None:
         """What of them holds in a view or a query of WITH: what names it, not what names tables."""
-        late = {key: node for key, node in self.late.items() if key in (_EVERY, self.derived)}
-        if self.derived is None or not (late or self.derived in self.lifetimes):
+        late = {key: node for key, node in self.late.items() if key in (_EVERY, self.derived_name)}
+        if self.derived_name is None or not (late or self.derived_name in self.lifetimes):
             return None
-        lifetimes = {key: ttl for key, ttl in self.lifetimes.items() if key == self.derived}
+        lifetimes = {key: ttl for key, ttl in self.lifetimes.items() if key == self.derived_name}
         out = TtlHints(lifetimes, {}, self.source, late=late)
-        out.derived, out.own, out.plain = self.derived, self.own, True
+        out.derived_name, out.own, out.plain = self.derived_name, self.own, True
         return out
 
     @property
-    def written(self) -> QueryHints | None:
+    def query_hints(self) -> QueryHints | None:
         """Those that Flink's logical plan shows."""
         ttls = tuple((key, pair.expression.name) for key, pair in self.places.items())
         return QueryHints(ttls, tuple(self.multi)) if ttls or self.multi else None
@@ -229,8 +229,8 @@ class TtlHints:
         (relation,) = relations
         if relation.name in self.lifetimes or relation.name in self.multi or relation.name in self.late:
             return relation.name
-        path, known = relation.path, (*self.lifetimes, *self.late)
-        return next((k for k in known if path and path[-k.count(".") - 1 :] == tuple(k.split("."))), None)
+        path, hint_keys = relation.path, (*self.lifetimes, *self.late)
+        return next((k for k in hint_keys if path and path[-k.count(".") - 1 :] == tuple(k.split("."))), None)
 
     def retry_of(self, relations: Sequence[Relation]) -> RetryOptions | None:
         """How rows that find nothing in the table of ``relations``, which is looked up, are looked up again."""
@@ -257,28 +257,32 @@ class TtlHints:
         paths = [r.path for r in relations if r.path]
         kinds = (
             ("MULTI_JOIN", self.multi),
-            ("LOOKUP", {key: lookup.named for key, lookup in self.lookups.items()}),
+            ("LOOKUP", {key: lookup.table_node for key, lookup in self.lookups.items()}),
             ("STATE_TTL", self.places),
             (LATE_ROWS, {key: node for key, node in self.late.items() if key != _EVERY}),
         )
-        named = [(what, key, node) for what, keys in kinds for key, node in keys.items()]
-        for what, key, node in (*named, *self.joins):
-            if key in names or key in self.taken or (with_queries and what == "STATE_TTL" and key in QUERY_STATES):
+        table_hints = [(hint_name, key, node) for hint_name, keys in kinds for key, node in keys.items()]
+        for hint_name, key, node in (*table_hints, *self.joins):
+            if (
+                key in names
+                or key in self.used_keys
+                or (with_queries and hint_name == "STATE_TTL" and key in QUERY_STATES)
+            ):
                 continue
             if any(p[-key.count(".") - 1 :] == tuple(key.split(".")) for p in paths):
                 continue
-            if what in ("STATE_TTL", LATE_ROWS) and "," in key and _follow(_parts(key), names):
+            if hint_name in ("STATE_TTL", LATE_ROWS) and "," in key and _follow(_parts(key), names):
                 continue
-            known = [n for n in names if n]
+            relation_names = [n for n in names if n]
             place = place_of(node.this if isinstance(node, exp.EQ) else node, self.source)
-            hint = nearest(key, known) or "a table with an alias is known by its alias only"
-            if what == "STATE_TTL" and isinstance(node, exp.EQ):
+            hint = nearest(key, relation_names) or "a table with an alias is known by its alias only"
+            if hint_name == "STATE_TTL" and isinstance(node, exp.EQ):
                 hint = f"{hint if hint.endswith('?') else hint + ','} or {_in_plan(node.expression.name)}"
-            expected = one_of(known) or "no hint: there is no table"
-            raise SqlError("SQL123", what=what, key=key, place=place, expected=expected, hint=hint)
+            expected = one_of(relation_names) or "no hint: there is no table"
+            raise SqlError("SQL123", what=hint_name, key=key, place=place, expected=expected, hint=hint)
 
 
-def with_written_hints(rel: Rel, written: QueryHints, read: Rel, path: tuple[int, ...] = ()) -> Rel:
+def with_written_hints(rel: Rel, query_hints: QueryHints, read: Rel, path: tuple[int, ...] = ()) -> Rel:
     """A SELECT whose joins and aggregates say which hints it has, and where in it they are.
 
     Args:
@@ -286,16 +290,16 @@ def with_written_hints(rel: Rel, written: QueryHints, read: Rel, path: tuple[int
         read: its FROM, of which only the joins at its top are the SELECT's own.
     """
     own = isinstance(rel, Join) if rel is read else isinstance(rel, Aggregate)
-    if rel is read and not (isinstance(rel, Join) and rel.written is not None):
+    if rel is read and not (isinstance(rel, Join) and rel.query_hints is not None):
         return rel
     below = [
-        with_written_hints(inner, written, inner if rel is read else read, (*path, number))
+        with_written_hints(inner, query_hints, inner if rel is read else read, (*path, number))
         for number, inner in enumerate(rel.inputs)
     ]
-    made = replace_inputs(rel, below)
-    if own and isinstance(made, (Join, Aggregate)):
-        return replace(made, written=replace(written, path=path))
-    return made
+    new_rel = replace_inputs(rel, below)
+    if own and isinstance(new_rel, (Join, Aggregate)):
+        return replace(new_rel, query_hints=replace(query_hints, path=path))
+    return new_rel
 
 
 QUERY_STATES = ("leftState", "rightState")

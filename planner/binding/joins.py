@@ -58,28 +58,28 @@ def bind_join(
     """
     (left_rel, left_scope), (right_rel, right_scope) = left, right
     place = place_of(node, source)
-    repeated = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
-    if repeated is not None:
-        raise SqlError("SQL113", name=repeated.name, place=place_of(node.this, source))
+    second = next((r for r in right_scope.relations if r.name and left_scope.relation([r.name])), None)
+    if second is not None:
+        raise SqlError("SQL113", name=second.name, place=place_of(node.this, source))
     join_type: JoinType = node.args.get("side") or "INNER"
-    scope = left_scope.joined(right_scope)
+    scope = left_scope.joined_with(right_scope)
     condition = _condition(left_scope, right_scope, scope, node, source)
     version = node.this.args.get("version")
     if version is not None:
         versions = _temporal(left, right_rel, condition, join_type, version, source)
         return _versioned(versions, left_scope, right_scope, scope, hints, place)
-    padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
+    is_padded = [join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")]
     keys = [hints.key_of(s.relations) for s in (left_scope, right_scope)]
-    made = replace(
+    join = replace(
         Join(left_rel, right_rel, condition, join_type),
         left_hint=hints.of(keys[0]),
         right_hint=hints.of(keys[1]),
         ttl_texts=(hints.text_of(keys[0]), hints.text_of(keys[1])),
         multi=not hints.multi.keys().isdisjoint((_name(left_scope), _name(right_scope))),
         place=place,
-        written=hints.written,
+        query_hints=hints.query_hints,
     )
-    return made, scope.padded(len(left_scope.relations), *padded)
+    return join, scope.with_padding(len(left_scope.relations), *is_padded)
 
 
 def _condition(left: Scope, right: Scope, scope: Scope, node: exp.Expr, source: str) -> Rex:
@@ -107,10 +107,10 @@ def _versioned(
         snapshot = Snapshot(versions.right, hints.retry_of(right.relations), versions.left_time)
         lookup = Join(versions.left, snapshot, versions.condition, join_type)
         lookup = replace(lookup, left_hint=hints.of(hints.key_of(left.relations)), place=place)
-        return lookup, scope.padded(count, join_type in ("RIGHT", "FULL"), join_type != "INNER")
+        return lookup, scope.with_padding(count, join_type in ("RIGHT", "FULL"), join_type != "INNER")
     ttls = hints.of(hints.key_of(left.relations)), hints.of(hints.key_of(right.relations))
     versions = replace(versions, left_hint=ttls[0], right_hint=ttls[1], place=place)
-    return versions, scope.padded(count, False, join_type == "LEFT")
+    return versions, scope.with_padding(count, False, join_type == "LEFT")
 
 
 def _temporal(
@@ -119,8 +119,8 @@ def _temporal(
     """The join of rows with the versions of ``right`` that held at their time.
 
     Raises:
-        SqlError: SQL146, for what is no time attribute of the left table; SQL148, for a versioned table without one, or
-            with one of another type.
+        SqlError: SQL146, for a field that is not a time attribute of the left table; SQL148, for a versioned table
+            without one, or with one of another type.
     """
     period = ExpressionBinder(left[1], "FOR SYSTEM_TIME AS OF").bind(version.expression)
     place = place_of(version.expression, source)
@@ -128,13 +128,13 @@ def _temporal(
         raise SqlError("SQL146", place=place)
     if period.type.kind == "PROCTIME":
         return TemporalJoin(left[0], right, condition, join_type, period.index, None)
-    found = next((i for i, (_, t) in enumerate(right.fields) if t.kind == "ROWTIME"), None)
-    if found is None:
+    time_field = next((i for i, (_, t) in enumerate(right.fields) if t.kind == "ROWTIME"), None)
+    if time_field is None:
         raise SqlError("SQL148", place=place_of(version, source))
-    other = right.fields[found][1]
+    other = right.fields[time_field][1]
     if other.root != period.type.root:
         raise SqlError("SQL148.types_of_time", type=period.type.summary(), other=other.summary(), place=place)
-    return TemporalJoin(left[0], right, condition, join_type, period.index, found)
+    return TemporalJoin(left[0], right, condition, join_type, period.index, time_field)
 
 
 def _is_table(rel: Rel) -> bool:
@@ -143,7 +143,7 @@ def _is_table(rel: Rel) -> bool:
 
 
 def _name(scope: Scope) -> str | None:
-    """What a hint calls this side of a join; None where it is a join itself."""
+    """What a hint calls this side of a join; None if it is a join itself."""
     return scope.relations[0].name if len(scope.relations) == 1 else None
 
 

@@ -132,7 +132,7 @@ def _object(binder: Binder, call: exp.Expr) -> Rex:
 
 
 def _part(binder: Binder, value: exp.Expr) -> Rex:
-    """What JSON is made of: a value, or ``JSON(text)``, which stands here only."""
+    """What JSON is made of: a value, or ``JSON(text)``, which is here only."""
     if isinstance(value, exp.Anonymous) and function_name(value) == "JSON" and len(value.expressions) == 1:
         return make_call("JSON", [binder.bind(value.expressions[0])], binder.place(value))
     return binder.bind(value)

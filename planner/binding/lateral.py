@@ -34,7 +34,7 @@ def bind_lateral(
 
     Args:
         subquery: binds a query; see :meth:`planner.binding.queries.QueryBinder.subquery`.
-        aliased: names what the query gives.
+        aliased: names what the query returns.
 
     Raises:
         SqlError: SQL113 (its name is taken), SQL115 (number of column names), SQL150, a join that is neither CROSS,
@@ -42,25 +42,25 @@ def bind_lateral(
     """
     rel, scope = left
     lateral = join.this
-    seen: list[Rex] = []
+    outer_exprs: list[Rex] = []
 
     def around(column: exp.Expr) -> Rex:
-        seen.append(ExpressionBinder(scope, "FROM").bind(column))
-        return seen[-1]
+        outer_exprs.append(ExpressionBinder(scope, "FROM").bind(column))
+        return outer_exprs[-1]
 
-    found, number = subquery(lateral.this, around)
-    right = aliased(found, lateral.args.get("alias"))
-    if not any(True for rex in seen for _ in input_refs(rex)):
+    rows_of_query, number = subquery(lateral.this, around)
+    right = aliased(rows_of_query, lateral.args.get("alias"))
+    if not any(True for rex in outer_exprs for _ in input_refs(rex)):
         return bind_join(left, right, join, hints, source)
     kind = outer_join_type(join, "LATERAL", source)
     place = place_of(lateral, source)
-    if all(isinstance(r, Values) for r in walk(found) if not r.inputs):
+    if all(isinstance(r, Values) for r in walk(rows_of_query) if not r.inputs):
         raise not_supported("LATERAL without a table in it", place, "write the expressions into the select list")
     (relation,) = right[1].relations
     require_free(relation.name, scope, place)
-    whole = scope.joined(right[1])
-    condition = join_condition(join, whole)
-    rows = found if condition is None else Filter(found, seen_from_right(condition, rel.width, number))
+    joint_scope = scope.joined_with(right[1])
+    condition = join_condition(join, joint_scope)
+    rows = rows_of_query if condition is None else Filter(rows_of_query, seen_from_right(condition, rel.width, number))
     ttls = hints.of(hints.key_of(scope.relations)), hints.of(hints.key_of(right[1].relations))
-    made = Correlate(rel, rows, number, kind, hints=ttls, place=place)
-    return made, whole.padded(len(scope.relations), False, kind == "LEFT")
+    correlate = Correlate(rel, rows, number, kind, hints=ttls, place=place)
+    return correlate, joint_scope.with_padding(len(scope.relations), False, kind == "LEFT")

@@ -27,12 +27,12 @@ class LookupHint:
     """A LOOKUP hint.
 
     Attributes:
-        named: the table, where it is named.
+        table_node: the table, where it is named.
         retry: how rows that found nothing are looked up again; None for not at all.
         place: where the retries stand.
     """
 
-    named: exp.Expr
+    table_node: exp.Expr
     retry: RetryOptions | None = None
     place: exp.Expr | None = None
 
@@ -60,7 +60,7 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, LookupHint]:
         SqlError: SQL121, for options that the hint does not have, values they do not take, or retries without all of
             their options.
     """
-    given: dict[str, exp.Expr] = {}
+    options: dict[str, exp.Expr] = {}
     values: dict[str, Any] = {}
     for argument in item.expressions:
         key = argument.this.name if isinstance(argument, exp.EQ) else ""
@@ -83,27 +83,27 @@ def read_lookup_hint(item: exp.Expr, source: str) -> tuple[str, LookupHint]:
                 expected=error.expected,
                 hint=error.hint,
             ) from None
-        given[key] = argument
-    if "table" not in given:
+        options[key] = argument
+    if "table" not in options:
         raise SqlError("SQL121.no_table", name="LOOKUP", place=place_of(item, source))
-    asked = [key for key in _RETRY if key in given]
-    lacking = [key for key in _RETRY if key not in given]
-    if asked and lacking:
-        raise SqlError("SQL121.incomplete_retry", lacking=lacking[0], place=place_of(given[asked[0]], source))
-    named = given["table"].expression
-    if not asked:
-        return named.name, LookupHint(named)
+    retry_keys = [key for key in _RETRY if key in options]
+    lacking = [key for key in _RETRY if key not in options]
+    if retry_keys and lacking:
+        raise SqlError("SQL121.incomplete_retry", lacking=lacking[0], place=place_of(options[retry_keys[0]], source))
+    table_node = options["table"].expression
+    if not retry_keys:
+        return table_node.name, LookupHint(table_node)
     if values["fixed-delay"] <= 0:
         raise SqlError(
             "SQL121.option_value",
             key="fixed-delay",
-            value=given["fixed-delay"].expression.name,
-            place=place_of(given["fixed-delay"].expression, source),
+            value=options["fixed-delay"].expression.name,
+            place=place_of(options["fixed-delay"].expression, source),
         )
     retry = RetryOptions(
-        retry_predicate=given["retry-predicate"].expression.name,
+        retry_predicate=options["retry-predicate"].expression.name,
         retry_strategy="FIXED_DELAY",
         fixed_delay=values["fixed-delay"],
         max_attempts=values["max-attempts"],
     )
-    return named.name, LookupHint(named, retry, given[asked[0]])
+    return table_node.name, LookupHint(table_node, retry, options[retry_keys[0]])

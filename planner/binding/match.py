@@ -23,8 +23,14 @@ from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import Order, Rel
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
 from stateplan.planner.binding.expressions import ExpressionBinder
-from stateplan.planner.binding.match_aggregates import OF_ROWS, REFUSED, aggregated
-from stateplan.planner.binding.match_arguments import ANY_VARIABLE, bare, is_constant, taken_for_variables, whole
+from stateplan.planner.binding.match_aggregates import OF_ROWS, REFUSED_FUNCTIONS, aggregated
+from stateplan.planner.binding.match_arguments import (
+    ANY_VARIABLE,
+    bare,
+    indivisible_name,
+    is_constant,
+    taken_for_variables,
+)
 from stateplan.planner.binding.scope import Scope, field_of
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.catalog.functions import Functions
@@ -108,9 +114,9 @@ class _Clause:
             index = self._column(item.this, "ORDER BY")
             order.append((index, not item.args.get("desc"), not item.args.get("nulls_first")))
         index, ascending, _ = order[0]
-        name, found = self.rel.fields[index]
+        name, field_type = self.rel.fields[index]
         first = self.place(node.expressions[0])
-        if found.kind is None:
+        if field_type.kind is None:
             problem = f"the first column of its ORDER BY, '{name}', is no time attribute"
             raise SqlError("SQL181", problem=problem, place=first)
         if not ascending:
@@ -123,10 +129,10 @@ class _Clause:
         if isinstance(node, exp.Paren):
             return self._pattern(node.this)
         if isinstance(node, nodes.PatternSequence):
-            found = self._pattern(node.expressions[0])
+            pattern = self._pattern(node.expressions[0])
             for part in node.expressions[1:]:
-                found = Call(_NULL, (found, self._pattern(part)), syntax="BINARY", sql_kind="PATTERN_CONCAT")
-            return found
+                pattern = Call(_NULL, (pattern, self._pattern(part)), syntax="BINARY", sql_kind="PATTERN_CONCAT")
+            return pattern
         if isinstance(node, nodes.PatternRepeat):
             numbers = (Literal(_INT, node.args["low"]), Literal(_INT, node.args["high"]))
             operands = (self._pattern(node.this), *numbers, Literal(_BOOLEAN, bool(node.args.get("reluctant"))))
@@ -170,16 +176,16 @@ class _Clause:
     # AFTER MATCH SKIP, WITHIN
 
     def _after(self, node: exp.Expr | None) -> Rex:
-        given = "TO NEXT ROW" if node is None else node.args["kind"]
-        if node is None or given in ("TO NEXT ROW", "PAST LAST ROW"):
-            value = _NEXT_ROW if given == "TO NEXT ROW" else _PAST_LAST
+        strategy = "TO NEXT ROW" if node is None else node.args["kind"]
+        if node is None or strategy in ("TO NEXT ROW", "PAST LAST ROW"):
+            value = _NEXT_ROW if strategy == "TO NEXT ROW" else _PAST_LAST
             return Literal(_SYMBOL, value, "MATCH_RECOGNIZE_AFTER_OPTION")
         target = node.this
-        self._known(target)
-        name = "$SKIP TO FIRST$1" if given == "TO FIRST" else "$SKIP TO LAST$1"
+        self._check_variable(target)
+        name = "$SKIP TO FIRST$1" if strategy == "TO FIRST" else "$SKIP TO LAST$1"
         return Call(_NULL, (_variable(target.name),), internal_name=name, syntax="PREFIX")
 
-    def _known(self, node: exp.Expr) -> None:
+    def _check_variable(self, node: exp.Expr) -> None:
         if node.name not in self.variables:
             hint, expected = nearest(node.name, self.variables), ", ".join(self.variables)
             raise SqlError("SQL183", name=node.name, place=self.place(node), expected=expected, hint=hint)
@@ -191,8 +197,8 @@ class _Clause:
             raise SqlError("SQL184.interval", place=self.place(node), expected="an interval above zero")
         rex = ExpressionBinder(Scope(self.source), "WITHIN").bind(node)
         if rex.type.root != "INTERVAL_DAY_TIME" or not isinstance(rex, Literal):
-            what = f"WITHIN an interval of type {rex.type.summary()}"
-            raise not_supported(what, self.place(node), "an interval of days or smaller units")
+            unsupported_clause = f"WITHIN an interval of type {rex.type.summary()}"
+            raise not_supported(unsupported_clause, self.place(node), "an interval of days or smaller units")
         if int(rex.value) < 0:
             raise SqlError("SQL184.interval", place=self.place(node), expected="an interval above zero")
         if int(rex.value) == 0:
@@ -201,22 +207,22 @@ class _Clause:
 
     # DEFINE, MEASURES
 
-    def _defines(self, given: Sequence[nodes.MatchVariable]) -> list[tuple[str, Rex]]:
+    def _defines(self, variables: Sequence[nodes.MatchVariable]) -> list[tuple[str, Rex]]:
         out: dict[str, Rex] = {}
-        for define in given:
+        for define in variables:
             name = define.this.name
-            self._known(define.this)
+            self._check_variable(define.this)
             if name in out:
                 raise SqlError("SQL183.defined_twice", name=name, place=self.place(define.this))
             out[name] = _flat(self._binder("DEFINE", name).condition(define.expression, "DEFINE"))
         return list(out.items())
 
-    def _measures(self, given: Sequence[exp.Expr], partition: Sequence[int]) -> list[tuple[str, Rex]]:
-        taken = [self.rel.fields[k][0] for k in partition]
+    def _measures(self, items: Sequence[exp.Expr], partition: Sequence[int]) -> list[tuple[str, Rex]]:
+        names_in_use = [self.rel.fields[k][0] for k in partition]
         out: list[tuple[str, Rex]] = []
-        for measure in given:
+        for measure in items:
             name = measure.args["alias"].name
-            if name in (*taken, *(n for n, _ in out)):
+            if name in (*names_in_use, *(n for n, _ in out)):
                 raise SqlError("SQL184.repeated_column", name=name, place=self.place(measure.args["alias"]))
             rex = _flat(self._binder("MEASURES").bind(measure.this))
             if rex.type.root == "NULL":
@@ -295,13 +301,15 @@ class MatchBinder(ExpressionBinder):
         if len(parts) > 1 and parts[0].name in self.variables:
             alpha, parts = parts[0].name, parts[1:]
         elif len(parts) > 1 and parts[0].name not in [n for n, _ in self.rel.fields]:
-            hint, known = nearest(parts[0].name, self.variables), ", ".join(self.variables)
-            raise SqlError("SQL183", name=parts[0].name, place=self.place(parts[0]), expected=known, hint=hint)
-        found = self.scope.find(parts[0].name, self.place(parts[0]))
-        made = self._navigated(PatternInputRef(found.type, alpha, found.index if isinstance(found, InputRef) else 0))
+            hint, variable_names = nearest(parts[0].name, self.variables), ", ".join(self.variables)
+            raise SqlError("SQL183", name=parts[0].name, place=self.place(parts[0]), expected=variable_names, hint=hint)
+        column = self.scope.find(parts[0].name, self.place(parts[0]))
+        reference = self._navigated(
+            PatternInputRef(column.type, alpha, column.index if isinstance(column, InputRef) else 0)
+        )
         for part in parts[1:]:
-            made = field_of(made, part.name, self.place(part))
-        return made
+            reference = field_of(reference, part.name, self.place(part))
+        return reference
 
     def _navigated(self, ref: PatternInputRef) -> Rex:
         """A column; in DEFINE that of the row itself, or of the last row of another variable."""
@@ -319,7 +327,7 @@ class MatchBinder(ExpressionBinder):
             raise not_supported("RUNNING in MEASURES", self.place(node), "with ONE ROW PER MATCH all values are FINAL")
         return _final(self.bind(node.this))
 
-    def _called(self, node: exp.Expr) -> Rex:
+    def _function_call(self, node: exp.Expr) -> Rex:
         name = function_name(node)
         if user_function(node, self.place(node), self.scope.functions) is not None:
             raise not_supported("a Python function in MATCH_RECOGNIZE", self.place(node))
@@ -356,64 +364,67 @@ class MatchBinder(ExpressionBinder):
         return Call(argument.type, (argument,), "$MATCH_ROWTIME$1")
 
     def _navigation_call(self, name: str, node: exp.Expr) -> Rex:
-        given, place = list(node.expressions), self.place(node)
+        arguments, place = list(node.expressions), self.place(node)
         if name in _PHYSICAL and self.variable is None:
             raise not_supported(f"{name} in MEASURES", place, "LAST(A.x, n) counts rows of a variable")
-        if not 1 <= len(given) <= 2:
+        if not 1 <= len(arguments) <= 2:
             raise SqlError("SQL184.navigation_arguments", name=name, place=place)
         offset = 0 if name in _LOGICAL else 1
-        if len(given) == 2:
-            number = given[1]
+        if len(arguments) == 2:
+            number = arguments[1]
             if not isinstance(number, exp.Literal) or number.is_string or not number.name.isdigit():
                 raise SqlError("SQL184", name=name, why="is not a number of rows", place=self.place(number))
             offset = int(number.name)
         if name in _PHYSICAL and offset:
             raise not_supported(f"{name} of another row", place, "LAST(A.x, 1) is the row of A before the last one")
-        inner = bare(given[0])
+        inner = bare(arguments[0])
         if any(c in (*_LOGICAL, *_PHYSICAL) for c in self._calls) or (self._bare and name in _PHYSICAL):
             raise SqlError("SQL184.nested", name=name, place=place)
         if name == "PREV" and isinstance(inner, exp.Column):
             return self._reference(inner)
         self._check_argument(name, inner, place)
         with self._within(name, name in _LOGICAL):
-            return self._moved((name, offset), inner)
+            return self._navigate((name, offset), inner)
 
-    def _moved(self, move: tuple[str, int], inner: exp.Expr) -> Rex:
+    def _navigate(self, move: tuple[str, int], inner: exp.Expr) -> Rex:
         """The navigation of a column; of a call, of each of its operands."""
         if is_constant(inner):
             return self.bind(inner)
         if isinstance(inner, exp.Column):
             return _navigation(move, self.bind(inner))
         if isinstance(inner, exp.Not) and isinstance(inner.this, (exp.Between, exp.Like, exp.SimilarTo)):
-            return make_call("NOT", [self._moved(move, inner.this)], self.place(inner))
-        what = whole(inner)
-        if what is not None:
-            raise not_supported(f"{move[0]} around {what}", self.place(inner), f"write {move[0]} around the columns")
+            return make_call("NOT", [self._navigate(move, inner.this)], self.place(inner))
+        indivisible_call = indivisible_name(inner)
+        if indivisible_call is not None:
+            raise not_supported(
+                f"{move[0]} around {indivisible_call}", self.place(inner), f"write {move[0]} around the columns"
+            )
         self._move = move
         return super().bind(inner)
 
     def _check_argument(self, name: str, node: exp.Expr, place: Place) -> None:
         """Raises SqlError SQL184, where Flink does not see columns of just one variable."""
-        seen = taken_for_variables(node, self.variables)
-        columns = [v for v in seen if v in (*self.variables, ANY_VARIABLE)]
+        argument_variables = taken_for_variables(node, self.variables)
+        columns = [v for v in argument_variables if v in (*self.variables, ANY_VARIABLE)]
         if len(columns) > 1:
             raise SqlError("SQL184.several_variables", name=name, variables=" and ".join(columns), place=place)
-        if len(seen) > 1:
-            why = f"has the constant {next(v for v in seen if v not in columns)!r:.40} in front of another operand"
+        if len(argument_variables) > 1:
+            constant = next(v for v in argument_variables if v not in columns)
+            why = f"has the constant {constant!r:.40} in front of another operand"
             expected = "constants at the end of a call, such as A.x + 1"
             raise SqlError("SQL184", name=name, why=why, place=place, expected=expected)
-        if not seen:
+        if not argument_variables:
             raise SqlError("SQL184", name=name, why="has no column", place=place)
 
-    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, whole: exp.Expr) -> Rex:
-        name, place = function_name(call), self.place(whole)
+    def aggregate(self, call: exp.Expr, condition: exp.Expr | None, full_node: exp.Expr) -> Rex:
+        name, place = function_name(call), self.place(full_node)
         if condition is not None:
             raise not_supported("FILTER in MATCH_RECOGNIZE", place)
         if self._calls:
             navigated = self._calls[-1] in (*_LOGICAL, *_PHYSICAL)
             raise SqlError("SQL184.nested" if navigated else "SQL108", name=name, place=place)
-        if name in REFUSED:
-            raise not_supported(f"{name} in MATCH_RECOGNIZE", place, REFUSED[name])
+        if name in REFUSED_FUNCTIONS:
+            raise not_supported(f"{name} in MATCH_RECOGNIZE", place, REFUSED_FUNCTIONS[name])
         arguments = list(call.expressions)
         if name.startswith("JSON_"):
             name, arguments = json_aggregate(name, arguments, self.place)
@@ -433,17 +444,19 @@ class MatchBinder(ExpressionBinder):
         with self._within(name, name in OF_ROWS):
             operands = [self.bind(a) for a in arguments]
         operands = aggregate_operands(name, operands, False, place, [self.place(a) for a in arguments])
-        found = dict.fromkeys(e.alpha for o in operands for e in walk(o) if isinstance(e, PatternInputRef))
-        if len(found) > 1:
-            raise SqlError("SQL184.several_variables", name=name, variables=" and ".join(found), place=place)
+        used_variables = dict.fromkeys(e.alpha for o in operands for e in walk(o) if isinstance(e, PatternInputRef))
+        if len(used_variables) > 1:
+            raise SqlError("SQL184.several_variables", name=name, variables=" and ".join(used_variables), place=place)
         rex = aggregated(function, operands, place)
-        if not found:
+        if not used_variables:
             raise SqlError("SQL184", name=name, why="has no column", place=place)
         if name.startswith("JSON_"):
             for argument, operand in zip(arguments, operands, strict=True):
                 if not operand.type.is_string:
-                    shown = operand.type.summary()
-                    raise SqlError("SQL203.no_json", name=function_name(call), type=shown, place=self.place(argument))
+                    type_name = operand.type.summary()
+                    raise SqlError(
+                        "SQL203.no_json", name=function_name(call), type=type_name, place=self.place(argument)
+                    )
         return rex
 
     def _query(self, node: exp.Expr) -> Rex:
@@ -452,7 +465,7 @@ class MatchBinder(ExpressionBinder):
     _READERS: ClassVar = {
         **ExpressionBinder._READERS,  # noqa: SLF001 - of the base class
         exp.Column: _reference,
-        exp.Anonymous: _called,
+        exp.Anonymous: _function_call,
         nodes.MatchModifier: _modifier,
         exp.Subquery: _query,
         exp.Exists: _query,

@@ -19,7 +19,7 @@ from stateplan.planner.expressions.ops import call
 OF_ROWS = ("COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX")
 """Functions whose columns in DEFINE are taken as they are, and not as those of the current or last row."""
 
-REFUSED = {
+REFUSED_FUNCTIONS = {
     "GROUPING": None,
     "GROUPING_ID": None,
     "GROUP_ID": None,
@@ -49,19 +49,19 @@ def _variance(x: Rex, of_sample: bool, root: bool, result: LogicalType, place: P
     """``(SUM(x * x) - SUM(x) * SUM(x) / COUNT(x)) / COUNT(x)``, or by one less than that; every step of the type of
     the result, and so without fractions for whole numbers."""
 
-    def made(operator: str, left: Rex, right: Rex) -> Rex:
+    def typed_call(operator: str, left: Rex, right: Rex) -> Rex:
         return _as(make_call(operator, [left, right], place), result)
 
     x = _as(x, result)
     rows, total = _of_rows("COUNT", x), _as(_of_rows("SUM", x), result)
     count = _as(rows, result)
-    squares = _as(_of_rows("SUM", made("*", x, x)), result)
-    differences = made("-", squares, made("/", made("*", total, total), count))
-    found = make_call("/", [differences, _one_less(rows, place) if of_sample else count], place)
+    squares = _as(_of_rows("SUM", typed_call("*", x, x)), result)
+    differences = typed_call("-", squares, typed_call("/", typed_call("*", total, total), count))
+    variance = make_call("/", [differences, _one_less(rows, place) if of_sample else count], place)
     if root:
         half = Literal(LogicalType("DECIMAL", False, precision=2, scale=1), "0.5")
-        found = make_call("POWER", [_as(found, result), half], place)
-    return _ensured(found, result)
+        variance = make_call("POWER", [_as(variance, result), half], place)
+    return _ensured(variance, result)
 
 
 def _one_less(rows: Rex, place: Place) -> Rex:

@@ -1,7 +1,7 @@
 """Arguments of LAST, FIRST, PREV and NEXT in MATCH_RECOGNIZE, as Calcite reads them.
 
 Source: Calcite's ``SqlValidatorImpl.PatternValidator``, which takes constants for variables unless they are the last
-operand of a call, and ``NavigationExpander``, which cannot be applied to calls with operands that are no expressions.
+operand of a call, and ``NavigationExpander``, which cannot be applied to calls with operands that are not expressions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ ANY_VARIABLE = "*"
 """The variable of a column that is written without one."""
 
 _CONSTANTS = (exp.Literal, nodes.TypedLiteral, exp.Interval, exp.Boolean, exp.HexString)
-_WHOLE: dict[type[exp.Expr], str] = {exp.Case: "CASE", exp.Cast: "CAST", exp.TryCast: "TRY_CAST", exp.In: "IN"}
-_REWRITTEN = (
+_INDIVISIBLE: dict[type[exp.Expr], str] = {exp.Case: "CASE", exp.Cast: "CAST", exp.TryCast: "TRY_CAST", exp.In: "IN"}
+_REWRITTEN_FUNCTIONS = (
     *("NULLIF", "YEAR", "QUARTER", "MONTH", "WEEK", "DAYOFYEAR", "DAYOFMONTH", "DAYOFWEEK"),
     *("HOUR", "MINUTE", "SECOND"),
 )
@@ -36,23 +36,23 @@ def is_constant(node: exp.Expr) -> bool:
     return isinstance(node, _CONSTANTS) or (isinstance(node, exp.Neg) and is_constant(bare(node.this)))
 
 
-def whole(node: exp.Expr) -> str | None:
+def indivisible_name(node: exp.Expr) -> str | None:
     """What a call is whose operands cannot be taken from another row one by one; None for others."""
-    if type(node) in _WHOLE:
-        return _WHOLE[type(node)]
+    if type(node) in _INDIVISIBLE:
+        return _INDIVISIBLE[type(node)]
     if not isinstance(node, exp.Anonymous):
         return None
     name = function_name(node)
     with_unit = name != "TRIM" and any(isinstance(e, exp.Var) for e in node.expressions)
-    return name if name in _REWRITTEN or with_unit else None
+    return name if name in _REWRITTEN_FUNCTIONS or with_unit else None
 
 
 def taken_for_variables(node: exp.Expr, variables: Sequence[str]) -> dict[str, None]:
     """The variables of the columns in an argument, and the constants that are taken for variables, in order."""
-    return _seen(node, variables, True)
+    return _argument_variables(node, variables, True)
 
 
-def _seen(node: exp.Expr, variables: Sequence[str], counts: bool) -> dict[str, None]:
+def _argument_variables(node: exp.Expr, variables: Sequence[str], counts: bool) -> dict[str, None]:
     """Likewise, of a part of an argument.
 
     Args:
@@ -67,7 +67,7 @@ def _seen(node: exp.Expr, variables: Sequence[str], counts: bool) -> dict[str, N
     out: dict[str, None] = {}
     operands = _operands(node)
     for i, operand in enumerate(operands):
-        out |= _seen(operand, variables, len(operands) == 1 or i < len(operands) - 1)
+        out |= _argument_variables(operand, variables, len(operands) == 1 or i < len(operands) - 1)
     return out
 
 
@@ -82,9 +82,9 @@ def _text(node: exp.Expr) -> str:
 def _operands(node: exp.Expr) -> list[exp.Expr]:
     """The operands of a call in Calcite's order; of a list of operands, its last one."""
     if isinstance(node, exp.Anonymous):
-        given = list(node.expressions)
-        is_short = function_name(node) == "TRIM" and len(given) == 1
-        return [exp.Var(this="BOTH"), exp.Literal.string(" "), *given] if is_short else given
+        arguments = list(node.expressions)
+        is_short = function_name(node) == "TRIM" and len(arguments) == 1
+        return [exp.Var(this="BOTH"), exp.Literal.string(" "), *arguments] if is_short else arguments
     if isinstance(node, exp.Case):
         last = node.args["ifs"][-1]
         test = last.this if node.this is None else exp.EQ(this=node.this.copy(), expression=last.this.copy())

@@ -32,7 +32,7 @@ class Ordering:
     source: str
     top: bool
     order: list[tuple[int, bool, bool]] = field(default_factory=list)
-    added: list[tuple[str, Rex]] = field(default_factory=list)
+    hidden_columns: list[tuple[str, Rex]] = field(default_factory=list)
     width: int = 0
 
     @classmethod
@@ -70,12 +70,12 @@ class Ordering:
             bind: binds an expression as one of the select list.
             names: of the select list.
             nodes: of the select list; None for what a star stands for.
-            exprs: the columns that the query gives, without those that are added here.
+            exprs: the columns that the query returns, without those that are added here.
             add: whether columns may be added.
 
         Raises:
-            SqlError: SQL101 (ambiguous), SQL117 (a number that is no column), SQL118 (a column that cannot be added),
-                SQL203 (a type without an order).
+            SqlError: SQL101 (ambiguous), SQL117 (a number that is not a column), SQL118 (a column that cannot be
+                added), SQL203 (a type without an order).
         """
         self.width = len(exprs)
         order = self.query.args.get("order")
@@ -84,7 +84,7 @@ class Ordering:
         for item in order.expressions:
             node = self._meaning(item.this, names, nodes)
             index = node if isinstance(node, int) else self._column(bind(node), node, exprs, add)
-            check_ordered([*exprs, *(r for _, r in self.added)][index].type, self._place(item))
+            check_ordered([*exprs, *(r for _, r in self.hidden_columns)][index].type, self._place(item))
             if all(index != i for i, _, _ in self.order):
                 self.order.append((index, not item.args.get("desc"), not item.args.get("nulls_first")))
 
@@ -95,24 +95,24 @@ class Ordering:
             number = int(node.name)
             if not 1 <= number <= len(names):
                 raise SqlError("SQL117", number=number, names=names, place=self._place(node))
-            known = nodes[number - 1]
-            return number - 1 if known is None else _bare(known)
+            item = nodes[number - 1]
+            return number - 1 if item is None else _bare(item)
         if isinstance(node, exp.Column):
-            found = _named(node, names, self.source)
-            if found is not None:
-                known = nodes[found]
-                return found if known is None else _bare(known)
+            position = _position_of_name(node, names, self.source)
+            if position is not None:
+                item = nodes[position]
+                return position if item is None else _bare(item)
             return node
         return unaliased(node, names, nodes, self.source)
 
     def _column(self, rex: Rex, node: exp.Expr, exprs: Sequence[Rex], add: bool) -> int:
-        for i, e in enumerate((*exprs, *(r for _, r in self.added))):
+        for i, e in enumerate((*exprs, *(r for _, r in self.hidden_columns))):
             if equal(e, rex) and e.type == rex.type:
                 return i
         if not add:
             raise SqlError("SQL118", text_of=text_of(node, self.source), place=self._place(node))
-        at = len(exprs) + len(self.added)
-        self.added.append((node.this.name if isinstance(node, exp.Column) else f"EXPR${at}", rex))
+        at = len(exprs) + len(self.hidden_columns)
+        self.hidden_columns.append((node.this.name if isinstance(node, exp.Column) else f"EXPR${at}", rex))
         return at
 
     def _place(self, node: exp.Expr) -> Place:
@@ -122,14 +122,14 @@ class Ordering:
         """``rel``, which gives the select list and the added columns, sorted and limited."""
         if not self.applies:
             return rel
-        found = self.query.args.get("order") or self.query.args.get("limit") or self.query.args.get("offset")
-        assert found is not None
+        clause = self.query.args.get("order") or self.query.args.get("limit") or self.query.args.get("offset")
+        assert clause is not None
         order: Order = tuple(self.order)
-        made = Sort(rel, order, self.offset, self.fetch, self._place(found), hint)
-        if not self.added:
-            return made
-        kept = range(self.width)
-        return Project(made, tuple(refs_to(made, kept)), tuple(field_names(made)[: self.width]))
+        sort = Sort(rel, order, self.offset, self.fetch, self._place(clause), hint)
+        if not self.hidden_columns:
+            return sort
+        selected_fields = range(self.width)
+        return Project(sort, tuple(refs_to(sort, selected_fields)), tuple(field_names(sort)[: self.width]))
 
 
 def unaliased(node: exp.Expr, names: Sequence[str | None], nodes: Sequence[exp.Expr | None], source: str) -> exp.Expr:
@@ -146,22 +146,22 @@ def unaliased(node: exp.Expr, names: Sequence[str | None], nodes: Sequence[exp.E
     """
     around = exp.Paren(this=node.copy())
     for column in list(around.find_all(exp.Column)):
-        found = _named(column, names, source)
-        known = None if found is None else nodes[found]
-        if known is not None and column.find_ancestor(exp.Subquery, exp.Exists) is None:
-            column.replace(_bare(known).copy())
+        position = _position_of_name(column, names, source)
+        item = None if position is None else nodes[position]
+        if item is not None and column.find_ancestor(exp.Subquery, exp.Exists) is None:
+            column.replace(_bare(item).copy())
     meaning: exp.Expr = around.this
     return meaning
 
 
-def _named(node: exp.Column, names: Sequence[str | None], source: str) -> int | None:
+def _position_of_name(node: exp.Column, names: Sequence[str | None], source: str) -> int | None:
     """The position of the column of the select list that an unqualified name means."""
     if node.args.get("table") is not None or isinstance(node.this, exp.Star):
         return None
-    found = [i for i, n in enumerate(names) if n == node.this.name]
-    if len(found) > 1:
+    positions = [i for i, n in enumerate(names) if n == node.this.name]
+    if len(positions) > 1:
         raise SqlError("SQL101", name=node.this.name, place=place_of(node, source))
-    return found[0] if found else None
+    return positions[0] if positions else None
 
 
 def _bare(node: exp.Expr) -> exp.Expr:
@@ -169,12 +169,14 @@ def _bare(node: exp.Expr) -> exp.Expr:
 
 
 def order_query(rel: Rel, query: exp.Expr, source: str, top: bool, functions: Functions) -> Rel:
-    """A query that is no SELECT, sorted by its own columns, and limited."""
+    """ORDER BY and LIMIT of a query that is not a SELECT, such as a UNION. The sort keys are its own columns."""
     ordering = Ordering.of(query, source, top)
     names = field_names(rel)
     binder = ExpressionBinder(Scope.of_fields(source, rel.fields, functions), "ORDER BY")
     exprs = refs_to(rel)
     ordering.bind(binder.bind, names, [None] * len(names), exprs)
-    if ordering.added:
-        rel = Project(rel, (*exprs, *(r for _, r in ordering.added)), (*names, *(n for n, _ in ordering.added)))
+    if ordering.hidden_columns:
+        rel = Project(
+            rel, (*exprs, *(r for _, r in ordering.hidden_columns)), (*names, *(n for n, _ in ordering.hidden_columns))
+        )
     return ordering.sorted(rel)

@@ -20,7 +20,7 @@ from stateplan.functions.comparison import check_ordered
 from stateplan.functions.literals import null_literal, number_literal
 from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.algebra.base import InputHint
-from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE, Bound, Frame
+from stateplan.planner.algebra.over_frames import CURRENT_ROW, DEFAULT, SO_FAR, WHOLE_PARTITION, Bound, Frame
 from stateplan.planner.binding.aggregate_operands import aggregate_operands
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.binding.user_functions import fitted, user_function
@@ -36,7 +36,7 @@ WINDOW_ONLY = (*RANKING, "LAG", "LEAD", "NTILE", "PERCENT_RANK", "CUME_DIST", "N
 
 @dataclass(frozen=True)
 class _Window:
-    """The window of a call; ``frame`` is None where none is written, ``ttl`` the lifetime of its state, ms."""
+    """The window of a call; ``frame`` is None if none is written, ``ttl`` the lifetime of its state, ms."""
 
     partition: tuple[Rex, ...]
     order: tuple[tuple[Rex, bool, bool], ...]
@@ -52,7 +52,7 @@ class _Window:
     def over(
         self, function: str, operands: Sequence[Rex], result: LogicalType, distinct: bool = False, rows: bool = False
     ) -> Over:
-        frame = self.frame or (SO_FAR if rows else DEFAULT if self.order else WHOLE)
+        frame = self.frame or (SO_FAR if rows else DEFAULT if self.order else WHOLE_PARTITION)
         keys = self.partition, self.order
         return Over(result, function, tuple(operands), *keys, distinct, frame, self.place, self.hint)
 
@@ -153,8 +153,8 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
         return _average(window, operands[0], result, distinct)
     if name in VARIANCES:
         return _variance(window, operands[0], result, *VARIANCES[name])
-    made = window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
-    return replace(made, ignore_nulls=ignores_nulls(call))
+    over_call = window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
+    return replace(over_call, ignore_nulls=ignores_nulls(call))
 
 
 def _user_aggregate(binder: Binder, user: FoundFunction, call: exp.Expr, window: _Window) -> Rex:
@@ -170,8 +170,8 @@ def _user_aggregate(binder: Binder, user: FoundFunction, call: exp.Expr, window:
     if len(call.expressions) == 1 and isinstance(call.expressions[0], exp.Distinct):
         raise not_supported(f"DISTINCT with OVER and the function {function.name}", place)
     operands = fitted(user, [binder.bind(a) for a in call.expressions], place)
-    made = window.over(function.name, operands, function.result)
-    return replace(made, system_name=user.system_name, catalog_name=user.catalog_name)
+    over_call = window.over(function.name, operands, function.result)
+    return replace(over_call, system_name=user.system_name, catalog_name=user.catalog_name)
 
 
 def _count(window: _Window, operand: Rex, distinct: bool = False) -> Rex:
@@ -236,7 +236,7 @@ def _window(binder: Binder, node: exp.Expr) -> _Window:
     if base is not None:
         if any(node.args.get(part) for part in ("partition_by", "order", "spec")):
             raise not_supported("a window that builds on another", binder.place(node))
-        spec = _named(binder, base)
+        spec = _named_window(binder, base)
     partition = tuple(binder.bind(e) for e in spec.args.get("partition_by") or ())
     order = spec.args.get("order")
     keys = tuple(
@@ -245,12 +245,12 @@ def _window(binder: Binder, node: exp.Expr) -> _Window:
     )
     for item, (key, _, _) in zip(() if order is None else order.expressions, keys, strict=True):
         check_ordered(key.type, binder.place(item))
-    written = spec.args.get("spec")
-    frame = None if written is None else _frame(binder, written)
+    window_spec = spec.args.get("spec")
+    frame = None if window_spec is None else _frame(binder, window_spec)
     return _Window(partition, keys, frame, binder.place(node), binder.scope.over_hint)
 
 
-def _named(binder: Binder, name: exp.Expr) -> exp.Expr:
+def _named_window(binder: Binder, name: exp.Expr) -> exp.Expr:
     window = binder.named_windows.get(name.name)
     if window is None:
         raise SqlError(
@@ -279,9 +279,9 @@ def _bound(binder: Binder, value: object, side: str | None, rows: bool) -> Bound
     if not isinstance(value, exp.Expr):
         return Bound("UNBOUNDED_PRECEDING" if side == "PRECEDING" else "UNBOUNDED_FOLLOWING")
     offset = binder.bind(value)
-    wanted = offset.type.is_integer if rows else offset.type.root == "INTERVAL_DAY_TIME"
+    is_supported = offset.type.is_integer if rows else offset.type.root == "INTERVAL_DAY_TIME"
     negative = isinstance(offset, Literal) and str(offset.value).startswith("-")
-    if not isinstance(offset, Literal) or not wanted or negative:
+    if not isinstance(offset, Literal) or not is_supported or negative:
         raise SqlError(
             "SQL105.frame_bound",
             unit="ROWS" if rows else "RANGE",

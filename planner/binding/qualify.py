@@ -27,7 +27,7 @@ def bind_qualify(
     names: Sequence[str | None],
     items: Sequence[exp.Expr | None],
 ) -> Rex | None:
-    """The condition of QUALIFY, as an expression of the select list; None where there is no QUALIFY.
+    """The condition of QUALIFY, as an expression of the select list; None if there is no QUALIFY.
 
     Args:
         binder: binds the select list.
@@ -57,10 +57,10 @@ def qualified(rel: Rel, exprs: Sequence[Rex], names: Sequence[str], condition: R
     """The projection of ``rel`` to ``exprs``, called ``names``, of which some may be equal; and of its rows those that
     meet ``condition``."""
     own = tuple(unique_names(names))
-    written = None if own == (*names,) else (*names,)
+    select_names = None if own == (*names,) else (*names,)
     if condition is None:
-        return Project(rel, tuple(exprs), own, written)
+        return Project(rel, tuple(exprs), own, select_names)
     all_names = unique_names([*own, "QualifyExpression"])
-    whole = Project(rel, (*exprs, condition), tuple(all_names))
-    filtered = Filter(whole, InputRef(condition.type, len(exprs)))
-    return Project(filtered, tuple(refs_to(filtered, range(len(exprs)))), own, written)
+    project = Project(rel, (*exprs, condition), tuple(all_names))
+    filtered = Filter(project, InputRef(condition.type, len(exprs)))
+    return Project(filtered, tuple(refs_to(filtered, range(len(exprs)))), own, select_names)

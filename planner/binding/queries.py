@@ -41,11 +41,11 @@ from stateplan.planner.binding.match import bind_match
 from stateplan.planner.binding.ordering import Ordering, order_query
 from stateplan.planner.binding.process_tables import bind_process_table
 from stateplan.planner.binding.qualify import bind_qualify, qualified
-from stateplan.planner.binding.scope import Relation, Scope, repeated
+from stateplan.planner.binding.scope import Relation, Scope, first_repeated
 from stateplan.planner.binding.table_aggregates import bind_table_aggregate
 from stateplan.planner.binding.table_functions import bind_function_join, is_function_join
 from stateplan.planner.binding.tables import scan_of
-from stateplan.planner.binding.unnest import bind_unnest, nothing, renamed, with_outer_rows
+from stateplan.planner.binding.unnest import bind_unnest, nothing, with_names_of_scope, with_outer_rows
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.binding.values import Targets, bind_values, one_row
 from stateplan.planner.binding.window_functions import WINDOW_FUNCTIONS, bind_window_function
@@ -105,7 +105,7 @@ class QueryBinder:
         Args:
             node: the query.
             targets: the column list of the INSERT that the query is of.
-            top: whether it is no subquery: the rows of a subquery without LIMIT have no order.
+            top: whether it is not a subquery: the rows of a subquery without LIMIT have no order.
 
         Raises:
             SqlError: SQL100 to SQL150 and what expressions raise.
@@ -183,9 +183,9 @@ class QueryBinder:
         hints.check_retries()
         read = rel
         scope = replace(scope, query_hints=(hints.of(QUERY_STATES[0]), hints.of(QUERY_STATES[1])))
-        where = node.args.get("where")
-        if where is not None:
-            rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(where.this, "WHERE"))
+        condition_node = node.args.get("where")
+        if condition_node is not None:
+            rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(condition_node.this, "WHERE"))
         windows = {w.this.name: w for w in node.args.get("windows") or ()}
         items = self._laid_out(self._items(node.expressions, scope), targets)
         ordering = Ordering.of(node, self.source, top)
@@ -202,19 +202,19 @@ class QueryBinder:
             over = replace(scope, over_hint=hints.of_ranks(scope.relations))
             binder = ExpressionBinder(over, "SELECT", windows=True, named_windows=windows)
             exprs = [i.rex if i.rex is not None else binder.bind(_value(i)) for i in items]
-            self._typed(items, exprs)
-            exprs += _ordered(ordering, binder.bind, items, exprs, node)
+            self._check_nulls_have_types(items, exprs)
+            exprs += _bind_order(ordering, binder.bind, items, exprs, node)
             condition = bind_qualify(binder, node, [i.name for i in items], [i.node for i in items])
             rel = qualified(rel, exprs, _names(items, ordering), condition)
         if node.args.get("distinct") is not None:
             rel = self._distinct(rel, hints.of(only), self.place(node.args["distinct"]))
-        written = hints.written
-        if written is not None:
-            rel = with_written_hints(rel, written, read)
+        query_hints = hints.query_hints
+        if query_hints is not None:
+            rel = with_written_hints(rel, query_hints, read)
         ranked = not aggregated and node.args.get("distinct") is None
         return ordering.sorted(rel, hints.of_ranks(scope.relations) if ranked else None)
 
-    def _typed(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
+    def _check_nulls_have_types(self, items: Sequence[_Item], exprs: Sequence[Rex]) -> None:
         for item, e in zip(items, exprs, strict=True):
             if e.type.root == "NULL" and item.node is not None:
                 raise SqlError("SQL109", place=self.place(item.node))
@@ -243,8 +243,8 @@ class QueryBinder:
             binder.place_name = "HAVING"
             binder.windows = False
             condition = binder.condition(having.this, "HAVING")
-        self._typed(items, exprs)
-        exprs += _ordered(ordering, binder.bind, items, exprs, node)
+        self._check_nulls_have_types(items, exprs)
+        exprs += _bind_order(ordering, binder.bind, items, exprs, node)
         qualify = bind_qualify(binder, node, [i.name for i in items], [i.node for i in items])
         aggregate = binder.build(hint, self.place(group if group is not None else node))
         if condition is not None:
@@ -270,18 +270,22 @@ class QueryBinder:
         if isinstance(rel, Project):
             from stateplan.planner.expressions.normal import equal
 
-            kept: list[int] = []
-            where: list[int] = []
+            kept_fields: list[int] = []
+            positions: list[int] = []
             for i, e in enumerate(rel.exprs):
-                twin = next((k for k, j in enumerate(kept) if isinstance(e, InputRef) and equal(rel.exprs[j], e)), None)
+                twin = next(
+                    (k for k, j in enumerate(kept_fields) if isinstance(e, InputRef) and equal(rel.exprs[j], e)), None
+                )
                 if twin is None:
-                    kept.append(i)
-                    twin = len(kept) - 1
-                where.append(twin)
-            if len(kept) < rel.width:
-                below = Project(rel.input, tuple(rel.exprs[i] for i in kept), tuple(rel.names[i] for i in kept))
-                aggregate = Aggregate(below, tuple(range(len(kept))), (), hint, place)
-                return Project(aggregate, tuple(InputRef(aggregate.fields[w][1], w) for w in where), rel.names)
+                    kept_fields.append(i)
+                    twin = len(kept_fields) - 1
+                positions.append(twin)
+            if len(kept_fields) < rel.width:
+                below = Project(
+                    rel.input, tuple(rel.exprs[i] for i in kept_fields), tuple(rel.names[i] for i in kept_fields)
+                )
+                aggregate = Aggregate(below, tuple(range(len(kept_fields))), (), hint, place)
+                return Project(aggregate, tuple(InputRef(aggregate.fields[w][1], w) for w in positions), rel.names)
         return Aggregate(rel, tuple(range(rel.width)), (), hint, place)
 
     # the select list
@@ -322,14 +326,14 @@ class QueryBinder:
             elif isinstance(join.this, exp.Unnest):
                 out = bind_unnest(out, join, join.this, hints, self.source, self.catalog.correlations, self.depth > 0)
             elif is_lateral_query(join.this):
-                left = renamed(*out), out[1]
-                out = bind_lateral(left, join, hints, self.source, self.subquery, self._named)
+                left = with_names_of_scope(*out), out[1]
+                out = bind_lateral(left, join, hints, self.source, self.subquery, self._with_alias)
             else:
-                left = renamed(*out), out[1]
+                left = with_names_of_scope(*out), out[1]
                 if join.this.args.get("version") is not None:
                     self.catalog.correlations.referred()
-                out = bind_join(left, self._joined(join.this, hints), join, hints, self.source)
-        return renamed(with_outer_rows(*out), out[1]), out[1]
+                out = bind_join(left, self._bind_joins(join.this, hints), join, hints, self.source)
+        return with_names_of_scope(with_outer_rows(*out), out[1]), out[1]
 
     def _first(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """The item that a FROM begins with."""
@@ -337,7 +341,7 @@ class QueryBinder:
             rel, scope = nothing(self.source, self.catalog.function)
             alone = rel, replace(scope, outer=None if self.outer is None else self._not_around)
             return bind_unnest(alone, node, node, hints, self.source, self.catalog.correlations, self.depth > 0)
-        return self._joined(node, hints)
+        return self._bind_joins(node, hints)
 
     def _not_around(self, column: exp.Expr) -> Rex:
         """Refuses a column of the outer query in an UNNEST that comes first."""
@@ -347,7 +351,7 @@ class QueryBinder:
             "UNNEST of a column of the outer query", self.place(column), "FROM t CROSS JOIN UNNEST(t.items)"
         )
 
-    def _joined(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
+    def _bind_joins(self, node: exp.Expr, hints: TtlHints) -> tuple[Rel, Scope]:
         """A table reference, or joins in parentheses."""
         if isinstance(node, nodes.JoinedTables):
             return self._from(node.this, node.args["joins"], hints)
@@ -380,11 +384,11 @@ class QueryBinder:
                 rel = bind_process_table(user, call, self._argument, self._constant, self.source)
                 rel = replace(rel, hint=_hinted(node, hints))
                 return self._aliased(rel, "", (), node.args.get("alias"))
-            given = (call, self._argument_table, self._constant, self.source)
+            call_and_binders = (call, self._argument_table, self._constant, self.source)
             if function_name(call) in WINDOW_FUNCTIONS:
-                rel = replace(bind_window_function(*given, self.batch), hint=_hinted(node, hints))
+                rel = replace(bind_window_function(*call_and_binders, self.batch), hint=_hinted(node, hints))
             elif function_name(call) in CHANGELOG_FUNCTIONS:
-                rel = bind_changelog_function(*given)
+                rel = bind_changelog_function(*call_and_binders)
             else:
                 raise not_supported(f"the table function {function_name(call)}", self.place(node))
             name, path = "", ()
@@ -403,7 +407,7 @@ class QueryBinder:
             rel = replace(rel, hint=hints.of(key))
         return self._aliased(rel, name, path, alias)
 
-    def _named(self, rel: Rel, alias: exp.Expr | None) -> tuple[Rel, Scope]:
+    def _with_alias(self, rel: Rel, alias: exp.Expr | None) -> tuple[Rel, Scope]:
         return self._aliased(rel, "", (), alias)
 
     def _aliased(self, rel: Rel, name: str, path: tuple[str, ...], alias: exp.Expr | None) -> tuple[Rel, Scope]:
@@ -417,9 +421,9 @@ class QueryBinder:
                 if isinstance(rel, Values):
                     rel = replace(rel, row=tuple((n, t) for n, (_, t) in zip(names, rel.row, strict=True)))
                 else:
-                    rel = replace(identity(rel), names=names, written=names)
+                    rel = replace(identity(rel), names=names, written_names=names)
         if self.hinted and isinstance(rel, Scan):
-            rel = replace(rel, alias=rel.alias if self.outer is None else name, named=name)
+            rel = replace(rel, alias=rel.alias if self.outer is None else name, alias_in_text=name)
         fields = tuple((n, t) for n, (_, t) in zip(written_names(rel), rel.fields, strict=True))
         return rel, self._scope(Relation(name, fields, 0, path))
 
@@ -452,28 +456,28 @@ class QueryBinder:
             if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
                 return replace(binder, above=hints).relation(query), parts[0], ()
             rel = replace(binder, above=hints).bind(query)
-            again = repeated(written_names(rel))
-            if again is not None:
+            repeated_name = first_repeated(written_names(rel))
+            if repeated_name is not None:
                 raise SqlError(
                     "SQL101.same_name",
-                    name=again,
+                    name=repeated_name,
                     what=f"the query '{parts[0]}'",
                     place=binder.place(query),
                     hint=f"give them names with AS, or list all: WITH {parts[0]} (...) AS (...)",
                 )
             return rel, parts[0], ()
         place = self.place(node)
-        found = self.catalog.resolve(parts, place)
-        path = found.identifier.parts
-        if isinstance(found, CatalogView):
+        relation = self.catalog.resolve(parts, place)
+        path = relation.identifier.parts
+        if isinstance(relation, CatalogView):
             if node.args.get("hints"):
                 raise SqlError(
                     "SQL120.not_allowed_on", what=f"the view '{parts[-1]}'", place=self.place(node.args["hints"][0])
                 )
-            return self._view(found, place, hints), parts[-1], path
+            return self._view(relation, place, hints), parts[-1], path
         options = read_options_hint(node.args.get("hints") or (), self.source)
         self.catalog.check_table(options, place)
-        table = found.with_options(options) if options else found
+        table = relation.with_options(options) if options else relation
         return scan_of(table, place, tuple(options.items()), self.duplicates), parts[-1], path
 
     def _view(self, view: CatalogView, place: Place, hints: TtlHints | None) -> Rel:
@@ -515,7 +519,7 @@ def _as_declared(rel: Rel, view: CatalogView, place: Place) -> Rel:
 
 
 def _has_queries(node: exp.Select) -> bool:
-    """Whether queries stand in the expressions of a SELECT."""
+    """Whether queries are in the expressions of a SELECT."""
     clauses = [c for c in (node.args.get("where"), node.args.get("having"), *node.expressions) if c is not None]
     return any(c.find(exp.Exists, exp.Subquery) is not None for c in clauses)
 
@@ -533,18 +537,18 @@ def _names(items: Sequence[_Item], ordering: Ordering) -> list[str]:
     for item in items:
         name = item.name or ""
         names.append(fresh_name(name, names, "") if item.node is None and item.rex is not None else name)
-    return [*names, *(n for n, _ in ordering.added)]
+    return [*names, *(n for n, _ in ordering.hidden_columns)]
 
 
 def written_names(rel: Rel) -> list[str]:
     """The names of the columns of a query or table as references see them: two may have the same."""
     names = field_names(rel)
     if isinstance(rel, Project):
-        if rel.written is not None:
-            return list(rel.written)
-        below, written = field_names(rel.input), written_names(rel.input)
+        if rel.written_names is not None:
+            return list(rel.written_names)
+        below, names_below = field_names(rel.input), written_names(rel.input)
         return [
-            written[e.index] if isinstance(e, InputRef) and below[e.index] == n else n
+            names_below[e.index] if isinstance(e, InputRef) and below[e.index] == n else n
             for e, n in zip(rel.exprs, names, strict=True)
         ]
     if isinstance(rel, WindowTable):
@@ -554,7 +558,7 @@ def written_names(rel: Rel) -> list[str]:
     return names
 
 
-def _ordered(
+def _bind_order(
     ordering: Ordering,
     bind: Callable[[exp.Expr], Rex],
     items: Sequence[_Item],
@@ -564,7 +568,7 @@ def _ordered(
     """Binds the ORDER BY of a SELECT of ``items``; the columns that it adds."""
     distinct = query.args.get("distinct") is not None
     ordering.bind(bind, [i.name for i in items], [i.node for i in items], exprs, add=not distinct)
-    return [rex for _, rex in ordering.added]
+    return [rex for _, rex in ordering.hidden_columns]
 
 
 def _own_name(node: exp.Expr) -> str | None:

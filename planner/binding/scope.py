@@ -35,7 +35,7 @@ class Relation:
     offset: int = 0
     path: tuple[str, ...] = ()
 
-    def moved(self, by: int) -> Relation:
+    def with_offset(self, by: int) -> Relation:
         return Relation(self.name, self.fields, self.offset + by, self.path)
 
     def nullable(self) -> Relation:
@@ -46,7 +46,7 @@ class Relation:
 class Scope:
     """The relations of a FROM clause, left to right, and the columns that USING or NATURAL made common.
 
-    ``star`` holds what ``*`` stands for, in order. ``subqueries`` binds the queries inside its expressions, None where
+    ``star`` holds what ``*`` stands for, in order. ``subqueries`` binds the queries inside its expressions, None if
     there can be none, ``query_hints`` are the lifetimes of the states of their joins, ``over_hint`` that of OVER;
     ``outer`` is what columns of the query around mean, for a query inside an expression. ``functions`` finds
     user-defined functions.
@@ -74,13 +74,13 @@ class Scope:
     def width(self) -> int:
         return sum(len(r.fields) for r in self.relations)
 
-    def joined(self, other: Scope) -> Scope:
+    def joined_with(self, other: Scope) -> Scope:
         """Both scopes, ``other`` to the right; common columns of this one stay."""
         width = self.width
-        relations = [*self.relations, *(r.moved(width) for r in other.relations)]
+        relations = [*self.relations, *(r.with_offset(width) for r in other.relations)]
         return replace(self, relations=relations, common=dict(self.common))
 
-    def padded(self, left: int, pads_left: bool, pads_right: bool) -> Scope:
+    def with_padding(self, left: int, pads_left: bool, pads_right: bool) -> Scope:
         """The scope behind an outer join of which the first ``left`` relations are the left side: fields of a side that
         may be padded with NULLs are nullable."""
         if not (pads_left or pads_right):
@@ -98,19 +98,19 @@ class Scope:
             SqlError: SQL100 or SQL101, for a name that one side does not have or has twice.
         """
         conditions = []
-        for name, where in names:
-            a = left.first(name, where)
-            b = _shifted(right.find(name, where), left.width)
-            conditions.append(make_call("=", [a, b], where))
+        for name, rex in names:
+            a = left.first(name, rex)
+            b = _with_shifted_fields(right.find(name, rex), left.width)
+            conditions.append(make_call("=", [a, b], rex))
             if name not in self.common:
-                self.common[name] = make_call("COALESCE", [a, b], where)
+                self.common[name] = make_call("COALESCE", [a, b], rex)
         return conditions
 
     def first(self, name: str, place: Place) -> Rex:
         """The first column of this unqualified name: what a further USING compares with (``SqlToRelConverter``)."""
         hits = _columns(name, self.relations)
         if not hits:
-            raise self._unknown(name, place, self.relations)
+            raise self._unknown_column(name, place, self.relations)
         return hits[0][1]
 
     def find(self, name: str, place: Place) -> Rex:
@@ -125,7 +125,7 @@ class Scope:
         if len(hits) == 1:
             return hits[0][1]
         if not hits:
-            raise self._unknown(name, place, relations)
+            raise self._unknown_column(name, place, relations)
         owners = list(dict.fromkeys(r.name for r, _ in hits))
         if len(owners) == 1:
             raise SqlError("SQL101.same_name", name=name, what="this query or table function", place=place)
@@ -134,15 +134,15 @@ class Scope:
     def check_names(self, relations: Iterable[Relation], place: Place) -> None:
         """Raises SqlError SQL101 where ``*`` stands for two columns of one name of one relation."""
         for relation in relations:
-            again = repeated([n for n, _ in relation.fields])
-            if again is not None:
-                raise SqlError("SQL101.same_name", name=again, what="this query or table function", place=place)
+            repeated_name = first_repeated([n for n, _ in relation.fields])
+            if repeated_name is not None:
+                raise SqlError("SQL101.same_name", name=repeated_name, what="this query or table function", place=place)
 
-    def _unknown(self, name: str, place: Place, relations: Sequence[Relation]) -> SqlError:
+    def _unknown_column(self, name: str, place: Place, relations: Sequence[Relation]) -> SqlError:
         names = [n for r in relations for n, _ in r.fields]
-        shown = ", ".join(dict.fromkeys(names))
-        if len(shown) > 300:
-            shown = shown[:300].rsplit(",", 1)[0] + ", ..."
+        column_list = ", ".join(dict.fromkeys(names))
+        if len(column_list) > 300:
+            column_list = column_list[:300].rsplit(",", 1)[0] + ", ..."
         hint = nearest(name, names)
         if hint is None:
             elsewhere = [r.name for r in self.relations if r not in relations and any(n == name for n, _ in r.fields)]
@@ -151,7 +151,7 @@ class Scope:
             "SQL100",
             name=name,
             place=place,
-            expected=f"one of {shown}" if shown else "an expression without columns",
+            expected=f"one of {column_list}" if column_list else "an expression without columns",
             hint=hint,
         )
 
@@ -195,13 +195,13 @@ class Scope:
         if nested is not None:
             return nested
         place = place_of(parts[0], self.source)
-        known = [r.name for r in self.relations if r.name]
+        relation_names = [r.name for r in self.relations if r.name]
         raise SqlError(
             "SQL102",
             names=".".join(names),
             place=place,
-            expected=one_of(known) or "an unqualified column",
-            hint=nearest(names[-1], known),
+            expected=one_of(relation_names) or "an unqualified column",
+            hint=nearest(names[-1], relation_names),
         )
 
     def _nested(self, names: Sequence[str], nodes: Sequence[exp.Expr], most: int = 2) -> Rex | None:
@@ -236,13 +236,13 @@ class Scope:
                 if row is not None and row.type.root == "ROW":
                     place = place_of(node, self.source)
                     return [(f.name, field_of(row, f.name, place)) for f in row.type.fields]
-                known = [r.name for r in self.relations if r.name]
+                relation_names = [r.name for r in self.relations if r.name]
                 raise SqlError(
                     "SQL102",
                     names=".".join(p.name for p in parts),
                     place=place_of(parts[0], self.source),
-                    expected=one_of(known),
-                    hint=nearest(parts[-1].name, known),
+                    expected=one_of(relation_names),
+                    hint=nearest(parts[-1].name, relation_names),
                 )
             self.check_names([relation], place_of(node, self.source))
             return [(n, InputRef(t, relation.offset + i)) for i, (n, t) in enumerate(relation.fields)]
@@ -257,7 +257,7 @@ def _columns(name: str, relations: Sequence[Relation]) -> list[tuple[Relation, I
     return [(r, InputRef(t, r.offset + i)) for r in relations for i, (n, t) in enumerate(r.fields) if n == name]
 
 
-_COMPARED = (exp.Predicate, exp.In, exp.Between, exp.Case, exp.If)
+_COMPARISONS = (exp.Predicate, exp.In, exp.Between, exp.Case, exp.If)
 
 
 def _field_of_row(name: str, relations: Sequence[Relation]) -> str | None:
@@ -271,18 +271,18 @@ def _field_of_row(name: str, relations: Sequence[Relation]) -> str | None:
 
 
 def _text_meant(node: exp.Expr) -> str | None:
-    """The hint for a name that is compared and is no column: a text without its quotes."""
+    """The hint for a name that is compared and is not a column: a text without its quotes."""
     parent = node.parent
     while isinstance(parent, exp.Paren | exp.Tuple):
         parent = parent.parent
-    if node.args.get("table") is not None or not isinstance(parent, _COMPARED):
+    if node.args.get("table") is not None or not isinstance(parent, _COMPARISONS):
         return None
     name = node.name.replace("'", "''")
     return f"for a text write '{name}', in single quotes"
 
 
-def repeated(names: Sequence[str]) -> str | None:
-    """The first name that comes again."""
+def first_repeated(names: Sequence[str]) -> str | None:
+    """The first name that is repeated."""
     return next((n for i, n in enumerate(names) if n in names[:i]), None)
 
 
@@ -309,7 +309,7 @@ def _retyped(rex: Rex, types: Mapping[int, LogicalType]) -> Rex:
     return make_call("COALESCE", [_retyped(c, types) for c in rex.children]) if rex.children else rex
 
 
-def _shifted(rex: Rex, by: int) -> Rex:
+def _with_shifted_fields(rex: Rex, by: int) -> Rex:
     from stateplan.functions.rex import shift
 
     return shift(rex, by)

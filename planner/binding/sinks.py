@@ -34,27 +34,31 @@ def bind_insert(
 
     Raises:
         SqlError: SQL130 (column counts), SQL131 (unknown target column), SQL132 (named twice), SQL133 (a column that
-            must not be NULL is left out), SQL134 (types that do not fit), SQL135, SQL136 (PARTITION).
+            must not be NULL is omitted), SQL134 (types that do not fit), SQL135, SQL136 (PARTITION).
         CatalogError, OptionError: the target cannot be written, or not in this way (CAT104 to CAT107).
     """
     target = node.this
     table_node = target.this if isinstance(target, exp.Schema) else target
-    declared, table = catalog.creation or (None, _target(table_node, catalog, source))
+    declared_table, table = catalog.creation or (None, _target(table_node, catalog, source))
     place = place_of(table_node, source)
     columns = list(table.schema.persisted)
     physical = [(c.name, c.type) for c in table.schema.physical]
     validate_table(table.options, "sink", place, physical, table.option_places, table.schema.primary_key)
-    named = None
-    layout = declared or table
+    column_positions = None
+    layout = declared_table or table
     if isinstance(target, exp.Schema):
-        named = _positions(target.expressions, list(layout.schema.persisted), layout, source)
-    partition = _partition(node.args.get("partition"), columns, table, named or (), source)
+        column_positions = _positions(target.expressions, list(layout.schema.persisted), layout, source)
+    partition = _partition(node.args.get("partition"), columns, table, column_positions or (), source)
     overwrite = bool(node.args.get("overwrite"))
     metadata = _check_abilities(table, overwrite, place)
     targets = None
-    if named is not None or partition:
-        given = tuple(i for i in range(len(columns)) if i not in partition) if named is None else named
-        targets = _targets(given, partition, list(layout.schema.persisted), layout, place)
+    if column_positions is not None or partition:
+        target_positions = (
+            tuple(i for i in range(len(columns)) if i not in partition)
+            if column_positions is None
+            else column_positions
+        )
+        targets = _targets(target_positions, partition, list(layout.schema.persisted), layout, place)
     query = node.expression
     rel = QueryBinder(catalog, source, duplicates=duplicates, batch=batch).bind(query, targets, top=True)
     rel = _cast(rel, columns, table, query, place, source)
@@ -62,8 +66,10 @@ def bind_insert(
     conflict = node.args.get("conflict")
     action = None if conflict is None else conflict.args["action"].name.upper()
     static = {columns[i].name: text for i, (text, _) in partition.items()}
-    ordered = tuple((key, static[key]) for key in table.partition_keys if key in static)
-    return Sink(rel, table, None if declared else named, action, place, ordered, overwrite, metadata)
+    static_partition = tuple((key, static[key]) for key in table.partition_keys if key in static)
+    return Sink(
+        rel, table, None if declared_table else column_positions, action, place, static_partition, overwrite, metadata
+    )
 
 
 def bind_results(
@@ -110,23 +116,23 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
             able=f", or a connector that overwrites: {', '.join(able)}" if able else "",
             place=place,
         )
-    written = [c for c in table.schema.columns if c.is_metadata and not c.virtual]
+    metadata_to_write = [c for c in table.schema.columns if c.is_metadata and not c.virtual]
     texts = dict(connector.writable_metadata(table.options))
     writable = {key: parse_type(text) for key, text in texts.items()}
-    if written and not writable:
-        raise CatalogError("CAT106", summary=summary, name=written[0].name, name_2=name, place=place)
+    if metadata_to_write and not writable:
+        raise CatalogError("CAT106", summary=summary, name=metadata_to_write[0].name, name_2=name, place=place)
     expected = ", ".join(f"{key} {text}" for key, text in texts.items())
-    for column in written:
+    for column in metadata_to_write:
         key = column.metadata_key or column.name
         if key in writable and is_implicit(column.type, writable[key]):
             continue
-        what = "has no metadata" if key not in writable else f"takes {texts[key]} for the metadata"
+        problem = "has no metadata" if key not in writable else f"takes {texts[key]} for the metadata"
         if key not in writable and Role.SOURCE in connector.roles and key in metadata_columns(table.options):
-            what = "reads, and cannot write, the metadata"
+            problem = "reads, and cannot write, the metadata"
         raise CatalogError(
             "CAT106.unwritable",
             name=name,
-            what=what,
+            what=problem,
             key=key,
             column=column,
             summary=summary,
@@ -134,8 +140,8 @@ def _check_abilities(table: CatalogTable, overwrite: bool, place: Place) -> tupl
             expected=expected,
             hint=nearest(key, writable),
         )
-    keys = [c.metadata_key or c.name for c in written]
-    return tuple((key, declared) for key, declared in writable.items() if key in keys)
+    keys = [c.metadata_key or c.name for c in metadata_to_write]
+    return tuple((key, declared_type) for key, declared_type in writable.items() if key in keys)
 
 
 def _metadata_last(rel: Rel, columns: list[Column], metadata: tuple[tuple[str, LogicalType], ...]) -> Rel:
@@ -159,28 +165,37 @@ def _metadata_last(rel: Rel, columns: list[Column], metadata: tuple[tuple[str, L
 def _target(node: exp.Expr, catalog: CatalogManager, source: str) -> CatalogTable:
     parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]
     place = place_of(node, source)
-    found = catalog.resolve(parts, place)
-    if isinstance(found, CatalogView):
-        raise CatalogError("CAT103", summary=found.identifier.summary, place=place)
+    table = catalog.resolve(parts, place)
+    if isinstance(table, CatalogView):
+        raise CatalogError("CAT103", summary=table.identifier.summary, place=place)
     if node.args.get("hints"):
         options = read_options_hint(node.args["hints"], source)
         catalog.check_table(options, place)
-        return found.with_options(options)
-    return found
+        return table.with_options(options)
+    return table
 
 
 def _positions(names: list[exp.Expr], columns: list[Column], table: CatalogTable, source: str) -> tuple[int, ...]:
     """Positions of the INSERT's columns in the table's schema."""
     out: list[int] = []
-    known = [c.name for c in columns]
+    column_names = [c.name for c in columns]
     for node in names:
-        if node.name not in known:
-            hidden = table.schema.column(node.name)
-            hint = "it is computed and cannot be written" if hidden is not None else nearest(node.name, known)
-            raise SqlError(
-                "SQL131", table=table.identifier, name=node.name, known=known, place=place_of(node, source), hint=hint
+        if node.name not in column_names:
+            computed_column = table.schema.column(node.name)
+            hint = (
+                "it is computed and cannot be written"
+                if computed_column is not None
+                else nearest(node.name, column_names)
             )
-        index = known.index(node.name)
+            raise SqlError(
+                "SQL131",
+                table=table.identifier,
+                name=node.name,
+                known=column_names,
+                place=place_of(node, source),
+                hint=hint,
+            )
+        index = column_names.index(node.name)
         if index in out:
             raise _twice(node, source)
         out.append(index)
@@ -188,7 +203,7 @@ def _positions(names: list[exp.Expr], columns: list[Column], table: CatalogTable
 
 
 def _partition(
-    node: exp.Expr | None, columns: list[Column], table: CatalogTable, named: tuple[int, ...], source: str
+    node: exp.Expr | None, columns: list[Column], table: CatalogTable, column_positions: tuple[int, ...], source: str
 ) -> dict[int, tuple[str, Literal]]:
     """By position of its column, each value of PARTITION (..), as text and as a constant.
 
@@ -200,7 +215,7 @@ def _partition(
     for item in node.expressions if node is not None else ():
         column, value = item.this, item.expression
         (position,) = _positions([column], columns, table, source)
-        if position in out or position in named:
+        if position in out or position in column_positions:
             raise _twice(column, source)
         text = _partition_text(item, table, source, insert=True)
         is_string = isinstance(value, exp.Literal) and value.is_string
@@ -301,7 +316,7 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
     fields = rel.fields
     summary = table.identifier.summary
     if len(fields) != len(columns):
-        shown = ", ".join(f"{n}: {t.summary()}" for n, t in fields)
+        field_texts = ", ".join(f"{n}: {t.summary()}" for n, t in fields)
         raise SqlError(
             "SQL130",
             taker=f"'{summary}'",
@@ -309,9 +324,9 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
             returned=fields,
             place=place,
             expected=", ".join(f"{c.name}: {c.type.summary()}" for c in columns),
-            hint=f"the query returns {shown}",
+            hint=f"the query returns {field_texts}",
         )
-    needed = False
+    needs_cast = False
     for i, ((name, t), column) in enumerate(zip(fields, columns, strict=True)):
         if not is_implicit(t, column.type) and not avoids_cast(t, column.type):
             raise SqlError(
@@ -324,8 +339,8 @@ def _cast(rel: Rel, columns: list[Column], table: CatalogTable, query: exp.Expr,
                 wanted=column.type.as_nullable(),
                 place=_item_place(query, i, source) or place,
             )
-        needed |= not avoids_cast(t, column.type)
-    if not needed:
+        needs_cast |= not avoids_cast(t, column.type)
+    if not needs_cast:
         return rel
     exprs = rel.exprs if isinstance(rel, Project) else tuple(InputRef(t, i) for i, (_, t) in enumerate(fields))
     below = rel.input if isinstance(rel, Project) else rel
@@ -342,8 +357,8 @@ def _ensure(rex: Rex, target: LogicalType) -> Rex:
     ):
         return rex
     if isinstance(rex, Literal):
-        folded = fold.cast_literal(rex, target)
-        return folded if folded.type == target else call("CAST", (folded,), target)
+        literal = fold.cast_literal(rex, target)
+        return literal if literal.type == target else call("CAST", (literal,), target)
     return call("CAST", (rex,), target)
 
 

@@ -20,7 +20,7 @@ def in_query(binder: Binder, left: exp.Expr, query: exp.Expr) -> Rex:
     Raises:
         SqlError: SQL106, a query with another number of columns; SQL203, values that cannot be compared.
     """
-    return _compared(binder, "IN", "=", [binder.bind(e) for e in _values(left)], query)
+    return _comparison_with_query(binder, "IN", "=", [binder.bind(e) for e in _values(left)], query)
 
 
 def quantified(binder: Binder, comparison: str, node: exp.Expr) -> Rex:
@@ -33,16 +33,16 @@ def quantified(binder: Binder, comparison: str, node: exp.Expr) -> Rex:
     every = isinstance(right, exp.All)
     left_values, in_list = _values(node.this), isinstance(right.this, exp.Tuple)
     if len(left_values) > 1 and (in_list or comparison != ("<>" if every else "=")):
-        written = f"{comparison} {'ALL' if every else 'ANY'}"
-        raise not_supported(f"a comparison of rows with {written}", binder.place(node), "compare one value")
+        comparison_text = f"{comparison} {'ALL' if every else 'ANY'}"
+        raise not_supported(f"a comparison of rows with {comparison_text}", binder.place(node), "compare one value")
     if in_list:
         items = [binder.bind(value) for value in right.this.expressions]
         return compare_with_items(comparison, binder.bind(node.this), items, binder.place(node), every=every)
     if every:
         comparison = NEGATED[comparison]
     operands = [binder.bind(e) for e in left_values]
-    made = _compared(binder, "IN" if comparison == "=" else "SOME", comparison, operands, right.this)
-    return not_(made) if every else made
+    membership = _comparison_with_query(binder, "IN" if comparison == "=" else "SOME", comparison, operands, right.this)
+    return not_(membership) if every else membership
 
 
 def _values(left: exp.Expr) -> list[exp.Expr]:
@@ -63,7 +63,7 @@ def exists(binder: Binder, node: exp.Expr) -> Rex:
 
 
 def scalar_query(binder: Binder, node: exp.Expr) -> Rex:
-    """A query of one column and at most one row as a value, NULL where it has no row.
+    """A query of one column and at most one row as a value, NULL if it has no row.
 
     Raises:
         SqlError: SQL106, a query of several columns.
@@ -77,7 +77,9 @@ def scalar_query(binder: Binder, node: exp.Expr) -> Rex:
     )
 
 
-def _compared(binder: Binder, operator: str, comparison: str, operands: list[Rex], query: exp.Expr) -> SubQuery:
+def _comparison_with_query(
+    binder: Binder, operator: str, comparison: str, operands: list[Rex], query: exp.Expr
+) -> SubQuery:
     rel, number = _bound(binder, query)
     place = binder.place(query)
     if rel.width != len(operands):

@@ -22,7 +22,7 @@ from stateplan.planner.positions import place_of
 
 
 def bind_table_aggregate(
-    found: FoundFunction,
+    function_match: FoundFunction,
     node: exp.Anonymous,
     table: Callable[[exp.Expr], tuple[Rel, Scope]],
     source: str,
@@ -38,19 +38,21 @@ def bind_table_aggregate(
             SQL212, for a function of another kind.
     """
     place = place_of(node, source)
-    function = require_kind(found, "TABLE_AGGREGATE", place, "in FROM over a table")
-    called = TableCall(node, function.name, source, f"{function.name}(TABLE t PARTITION BY k, DESCRIPTOR(x, ..))")
-    given = called.arguments(("input", "args"))
-    inner = called.table(given.get("input"))
-    if given["input"].args.get("order"):
-        raise called.wrong(f"the table of {function.name} cannot be ordered", given["input"].args["order"])
+    function = require_kind(function_match, "TABLE_AGGREGATE", place, "in FROM over a table")
+    table_call = TableCall(node, function.name, source, f"{function.name}(TABLE t PARTITION BY k, DESCRIPTOR(x, ..))")
+    arguments = table_call.arguments(("input", "args"))
+    inner = table_call.table(arguments.get("input"))
+    if arguments["input"].args.get("order"):
+        raise table_call.wrong(f"the table of {function.name} cannot be ordered", arguments["input"].args["order"])
     rel, scope = table(inner)
-    named = descriptor(given.get("args"))
-    if "args" in given and not named:
-        raise called.wrong(f"{function.name} takes the columns that it aggregates as a descriptor", given["args"])
-    keys = [_column(k, scope, called) for k in given["input"].args.get("partition_by") or ()]
-    columns = [_column(c, scope, called) for c in named]
-    operands = fitted(found, refs_to(rel, columns), place)
+    argument_columns = descriptor(arguments.get("args"))
+    if "args" in arguments and not argument_columns:
+        raise table_call.wrong(
+            f"{function.name} takes the columns that it aggregates as a descriptor", arguments["args"]
+        )
+    keys = [_column(k, scope, table_call) for k in arguments["input"].args.get("partition_by") or ()]
+    columns = [_column(c, scope, table_call) for c in argument_columns]
+    operands = fitted(function_match, refs_to(rel, columns), place)
     group = list(dict.fromkeys(keys))
     exprs: list[Rex] = list(refs_to(rel, group))
     for operand in operands:
@@ -61,11 +63,11 @@ def bind_table_aggregate(
         tuple(exprs.index(o) for o in operands),
         function.result,
         function.name,
-        system_name=found.system_name,
-        catalog_name=found.catalog_name,
+        system_name=function_match.system_name,
+        catalog_name=function_match.catalog_name,
     )
-    made = TableAggregate(_projected(rel, exprs), tuple(range(len(group))), call, place=place)
-    return made, scope.relations[0]
+    aggregate = TableAggregate(_projected(rel, exprs), tuple(range(len(group))), call, place=place)
+    return aggregate, scope.relations[0]
 
 
 def _projected(rel: Rel, exprs: list[Rex]) -> Rel:
@@ -76,9 +78,9 @@ def _projected(rel: Rel, exprs: list[Rex]) -> Rel:
     return Project(rel, tuple(exprs), tuple(unique_names(names)))
 
 
-def _column(node: exp.Expr, scope: Scope, called: TableCall) -> int:
-    found = ExpressionBinder(scope, "an argument").bind(node) if isinstance(node, exp.Column) else None
-    if not isinstance(found, InputRef):
+def _column(node: exp.Expr, scope: Scope, table_call: TableCall) -> int:
+    bound_column = ExpressionBinder(scope, "an argument").bind(node) if isinstance(node, exp.Column) else None
+    if not isinstance(bound_column, InputRef):
         hint = "compute it in a query: TABLE (SELECT .. AS x FROM t)"
-        raise called.wrong(f"{called.name} takes columns, and this is none", node, hint=hint)
-    return found.index
+        raise table_call.wrong(f"{table_call.name} takes columns, and this is none", node, hint=hint)
+    return bound_column.index

@@ -30,28 +30,28 @@ class TableCall:
         return place_of(self.node, self.source)
 
     def wrong(
-        self, what: str, where: exp.Expr | None, expected: str | None = None, hint: str | None = None
+        self, problem: str, node: exp.Expr | None, expected: str | None = None, hint: str | None = None
     ) -> SqlError:
-        place = place_of(where or self.node, self.source)
-        return SqlError("SQL119", problem=what, place=place, expected=expected or self.takes, hint=hint)
+        place = place_of(node or self.node, self.source)
+        return SqlError("SQL119", problem=problem, place=place, expected=expected or self.takes, hint=hint)
 
     def arguments(self, names: Sequence[str], mixed: bool = True) -> dict[str, exp.Expr]:
         """The arguments by name; ``mixed``: some may be named, and others not."""
         out: dict[str, exp.Expr] = {}
         by_name = False
         for position, argument in enumerate(self.node.expressions):
-            named = isinstance(argument, exp.Kwarg)
-            if position and named != by_name and not mixed:
+            is_named = isinstance(argument, exp.Kwarg)
+            if position and is_named != by_name and not mixed:
                 raise self.wrong(f"{self.name} has arguments with and without a name", argument, "all of one kind")
-            by_name = named
-            if not named and position >= len(names):
+            by_name = is_named
+            if not is_named and position >= len(names):
                 raise self.wrong(f"{self.name} has too many arguments", argument)
-            key = str(argument.this.name) if named else names[position]
+            key = str(argument.this.name) if is_named else names[position]
             if key not in names:
                 raise self.wrong(f"{self.name} has no argument '{key}'", argument, hint=nearest(key, names))
             if key in out:
                 raise self.wrong(f"'{key}' comes twice", argument, "each once")
-            out[key] = argument.expression if named else argument
+            out[key] = argument.expression if is_named else argument
         return out
 
     def table(self, argument: exp.Expr | None, expected: str | None = None) -> exp.Expr:
@@ -63,8 +63,8 @@ class TableCall:
     def require_whole(self, argument: exp.Expr, why: str) -> None:
         """The table of an argument must not be partitioned."""
         if argument.args.get("partition_by"):
-            what = f"{self.name} {why}: its table cannot be partitioned"
-            raise self.wrong(what, argument.args["partition_by"][0], "TABLE t without PARTITION BY")
+            problem = f"{self.name} {why}: its table cannot be partitioned"
+            raise self.wrong(problem, argument.args["partition_by"][0], "TABLE t without PARTITION BY")
 
     def length(self, key: str, node: exp.Expr, constant: Callable[[exp.Expr], Rex]) -> int:
         """Milliseconds of an interval."""

@@ -39,7 +39,7 @@ def outer_join_type(join: exp.Expr, operand: str, source: str) -> OuterJoinType:
 
 
 def join_condition(join: exp.Expr, scope: Scope) -> Rex | None:
-    """The condition of ON; None where it keeps all rows."""
+    """The condition of ON; None if it keeps all rows."""
     on = join.args.get("on")
     condition = None if on is None else ExpressionBinder(scope, "ON").condition(on, "ON")
     return None if condition is None or is_always_true(condition) else condition
@@ -52,7 +52,7 @@ def require_free(title: str, scope: Scope, place: Place) -> None:
 
 
 def column_aliases(alias: exp.Expr, fields: int, source: str) -> list[str]:
-    """The names of columns that an alias ``s(a, b)`` gives; nothing where it names the table only.
+    """The names of columns that an alias ``s(a, b)`` gives; nothing if it names the table only.
 
     Raises:
         SqlError: SQL115, not one for each of ``fields``.
@@ -76,36 +76,36 @@ def bind_function_join(
     lateral = join.this
     call = lateral.this.this
     place = place_of(call, source)
-    found = user_function(call, place, scope.functions) if isinstance(call, exp.Anonymous) else None
-    if found is None:
+    user_match = user_function(call, place, scope.functions) if isinstance(call, exp.Anonymous) else None
+    if user_match is None:
         name = function_name(call) if isinstance(call, exp.Anonymous) else type(call).__name__
         raise not_supported(f"the table function {name}", place, "CREATE FUNCTION makes one in Python")
-    require_kind(found, "TABLE", place, "in FROM")
+    require_kind(user_match, "TABLE", place, "in FROM")
     kind = outer_join_type(join, "a table function", source)
-    operands = ExpressionBinder(scope, "FROM").user_operands(found, call, place)
-    made = found.call(operands)
-    correlations.referred(sum(isinstance(e, InputRef) for e in walk(made)))
-    result = made.type.not_null()
-    correlate = FunctionCorrelate(rel, replace(made, type=result), kind, place)
+    operands = ExpressionBinder(scope, "FROM").user_operands(user_match, call, place)
+    function_call = user_match.call(operands)
+    correlations.referred(sum(isinstance(e, InputRef) for e in walk(function_call)))
+    result = function_call.type.not_null()
+    correlate = FunctionCorrelate(rel, replace(function_call, type=result), kind, place)
     names = [n for n, _ in correlate.fields]
     alias = lateral.args.get("alias")
     out: Rel = correlate
-    title, given = "", [f.name for f in result.fields]
+    title, column_names = "", [f.name for f in result.fields]
     if alias is not None:
         title = alias.this.name
-        if columns := column_aliases(alias, len(given), source):
-            given = columns
+        if columns := column_aliases(alias, len(column_names), source):
+            column_names = columns
             out = replace(identity(correlate), names=(*names[: rel.width], *columns))
         require_free(title, scope, place_of(alias, source))
     types = [t for _, t in correlate.fields[rel.width :]]
-    whole = scope.joined(Scope.of(source, Relation(title, tuple(zip(given, types, strict=True)))))
-    condition = join_condition(join, whole)
+    joint_scope = scope.joined_with(Scope.of(source, Relation(title, tuple(zip(column_names, types, strict=True)))))
+    condition = join_condition(join, joint_scope)
     if condition is None:
-        return out, whole
+        return out, joint_scope
     if kind == "LEFT" and not isinstance(condition, Literal):
         raise not_supported(
             "LEFT JOIN of a Python table function with a condition",
             place_of(join.args["on"], source),
             "write ON TRUE, as Flink wants it too",
         )
-    return Filter(out, condition), whole
+    return Filter(out, condition), joint_scope

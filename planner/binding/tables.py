@@ -54,9 +54,9 @@ def scan_of(
     read = _metadata_read(table, place)
     physical = list(schema.physical)
     names = [c.name for c in physical] + [n for _, n, _ in read]
-    types = [_stored(c.type) for c in physical] + [t for _, _, t in read]
-    produced = tuple(zip(names, types, strict=True))
-    everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), produced, projects=False)
+    types = [_stored_type(c.type) for c in physical] + [t for _, _, t in read]
+    scan_fields = tuple(zip(names, types, strict=True))
+    everything = ProjectAbility(tuple(range(len(physical))), tuple(k for k, _, _ in read), scan_fields, projects=False)
     normalized = _normalized(table, place, duplicates)
     scan = Scan(table, tuple(names), tuple(types), (everything,) if read else (), hints, place, normalized)
     if len(physical) == len(schema.columns):
@@ -66,7 +66,7 @@ def scan_of(
 
 
 _Metadata: TypeAlias = tuple[str, str, LogicalType]
-"""Key of a metadata column, name of the first column of that key, and the type that the connector gives it."""
+"""Key of a metadata column, name of the first column of that key, and the type that the connector assigns to it."""
 
 
 def _metadata_read(table: CatalogTable, place: Place) -> list[_Metadata]:
@@ -96,15 +96,15 @@ def _columns(table: CatalogTable, metadata: Sequence[str], types: Sequence[Logic
     base: list[Rex] = []
     for column in table.schema.columns:
         if column.is_physical:
-            base.append(InputRef(_stored(column.type), physical[column.name]))
+            base.append(InputRef(_stored_type(column.type), physical[column.name]))
         elif column.is_metadata:
             i = place[column.metadata_key or column.name]
             base.append(cast(InputRef(types[i], i), column.type))
-    stored = iter(base)
+    stored_columns = iter(base)
     columns: list[Rex] = []
     for column in table.schema.columns:
         if not column.is_computed:
-            columns.append(next(stored))
+            columns.append(next(stored_columns))
         elif column.rex is None:
             raise AssertionError(f"the computed column {column.name} was not bound")
         else:
@@ -112,7 +112,7 @@ def _columns(table: CatalogTable, metadata: Sequence[str], types: Sequence[Logic
     return columns
 
 
-def _stored(column_type: LogicalType) -> LogicalType:
+def _stored_type(column_type: LogicalType) -> LogicalType:
     """The type a source gives a column: what makes it a time attribute comes behind the source."""
     return replace(column_type, kind=None)
 

@@ -62,26 +62,28 @@ def bind_unnest(
     correlated = any(isinstance(e, InputRef) or outer_of(e) is not None for e in walk(operand))
     if rel.width and not correlated:
         alone = bind_unnest(nothing(source, scope.functions), node, node, hints, source, correlations, in_view)
-        return bind_join((renamed(*left), scope), (renamed(*alone), alone[1]), join, hints, source)
+        return bind_join(
+            (with_names_of_scope(*left), scope), (with_names_of_scope(*alone), alone[1]), join, hints, source
+        )
     kind = outer_join_type(join, "UNNEST", source)
-    named = in_view or all(column.args.get("table") for column in node.find_all(exp.Column))
-    if correlated and not named and isinstance(operand, Call) and operand.name in ("ARRAY", "MAP"):
+    has_qualified_names = in_view or all(column.args.get("table") for column in node.find_all(exp.Column))
+    if correlated and not has_qualified_names and isinstance(operand, Call) and operand.name in ("ARRAY", "MAP"):
         # Flink writes the tables to the columns that have none, and loses the casts of the elements by that.
         operand = replace(operand, operands=tuple(map(binder.bind, node.expressions[0].expressions)))
     numbered = bool(node.args.get("offset"))
-    given = _row(operand.type, numbered)
-    if given is None:
+    element_type = _row(operand.type, numbered)
+    if element_type is None:
         raise SqlError("SQL203", name="UNNEST", types=operand.type, place=place_of(node.expressions[0], source))
     name = "UNNEST_ROWS_WITH_ORDINALITY" if numbered else "UNNEST_ROWS"
-    call = Call(given, (operand,), f"${name}$1")
+    call = Call(element_type, (operand,), f"${name}$1")
     references = sum(isinstance(e, InputRef) for e in walk(operand))
     correl = correlations.referred(references) if references else ""
     correlate = FunctionCorrelate(rel, call, kind, place, correl)
-    title, columns = _named(node, given, operand.type.root == "MAP", source)
+    title, columns = _alias_and_columns(node, element_type, operand.type.root == "MAP", source)
     require_free(title, scope, place_of(node, source))
     types = [t for _, t in correlate.fields[rel.width :]]
-    whole = scope.joined(Scope.of(source, Relation(title, tuple(zip(columns, types, strict=True)))))
-    return _with_condition(correlate, join, whole, source), whole
+    joint_scope = scope.joined_with(Scope.of(source, Relation(title, tuple(zip(columns, types, strict=True)))))
+    return _with_condition(correlate, join, joint_scope, source), joint_scope
 
 
 def _with_condition(correlate: FunctionCorrelate, join: exp.Expr, scope: Scope, source: str) -> Rel:
@@ -101,7 +103,7 @@ def _with_condition(correlate: FunctionCorrelate, join: exp.Expr, scope: Scope, 
 
 
 def _row(t: LogicalType, numbered: bool) -> LogicalType | None:
-    """The row that UNNEST of a value of this type gives."""
+    """The row that UNNEST of a value of this type returns."""
     if t.root in ("ARRAY", "MULTISET"):
         element = t.children[0]
         if element.root == "ROW":
@@ -117,9 +119,9 @@ def _row(t: LogicalType, numbered: bool) -> LogicalType | None:
     return row_type(fields, nullable)
 
 
-def _named(node: exp.Unnest, given: LogicalType, is_map: bool, source: str) -> tuple[str, list[str]]:
+def _alias_and_columns(node: exp.Unnest, element_type: LogicalType, is_map: bool, source: str) -> tuple[str, list[str]]:
     """The name of the elements' table, and those of its columns."""
-    fields = [f.name for f in given.fields]
+    fields = [f.name for f in element_type.fields]
     if is_map:
         fields[:2] = ["KEY", "VALUE"]
     alias = node.args.get("alias")
@@ -130,7 +132,7 @@ def _named(node: exp.Unnest, given: LogicalType, is_map: bool, source: str) -> t
     return title, columns or ([title] if fields == ["f0"] else fields)
 
 
-def renamed(rel: Rel, scope: Scope) -> Rel:
+def with_names_of_scope(rel: Rel, scope: Scope) -> Rel:
     """``rel`` with its fields called as the scope does, where it ends with an UNNEST."""
     names = unique_names([n for r in scope.relations for n, _ in r.fields])
     inner = rel.input if isinstance(rel, Filter) else rel
@@ -145,9 +147,9 @@ def with_outer_rows(rel: Rel, scope: Scope) -> Rel:
     names = unique_names([n for n, _ in fields])
     row = row_type([(n, t) for n, (_, t) in zip(names, fields, strict=True)], False)
 
-    def filled(r: Rel) -> Rel | None:
+    def with_row(r: Rel) -> Rel | None:
         if isinstance(r, FunctionCorrelate) and r.correl and r.row is None:
             return replace(r, row=row)
         return None
 
-    return transform_up(rel, filled)
+    return transform_up(rel, with_row)

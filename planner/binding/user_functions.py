@@ -18,7 +18,7 @@ from stateplan.planner.dialect import function_name, name_parts
 
 
 def user_function(node: exp.Expr, place: Place | None, functions: Functions | None) -> FoundFunction | None:
-    """The user-defined function that a call names; None when it is none. Raises SqlError SQL210 to SQL214."""
+    """The user-defined function that a call names; None if it is none. Raises SqlError SQL210 to SQL214."""
     if functions is None:
         return None
     name = node.name
@@ -46,29 +46,31 @@ def fitted(user: FoundFunction, operands: Sequence[Rex], place: Place) -> list[R
     if len(operands) != len(function.arguments):
         raise wrong_count(function.name, len(operands), function.signature, place)
     out = []
-    for i, (operand, wanted) in enumerate(zip(operands, function.arguments, strict=True)):
-        if _fits(operand.type, wanted):
+    for i, (operand, expected_type) in enumerate(zip(operands, function.arguments, strict=True)):
+        if _fits(operand.type, expected_type):
             out.append(operand)
             continue
-        if operand.type.root != "NULL" and not is_implicit(operand.type, wanted):
-            shown = ", ".join(o.type.summary() for o in operands)
+        if operand.type.root != "NULL" and not is_implicit(operand.type, expected_type):
+            type_names = ", ".join(o.type.summary() for o in operands)
             raise SqlError(
                 "SQL203.operand",
                 name=function.name,
-                types=shown,
+                types=type_names,
                 position=i + 1,
                 type=operand.type,
                 place=place,
                 expected=function.signature,
             )
-        out.append(cast_rex(operand, wanted, place))
+        out.append(cast_rex(operand, expected_type, place))
     return out
 
 
-def _fits(given: LogicalType, wanted: LogicalType) -> bool:
+def _fits(actual_type: LogicalType, expected_type: LogicalType) -> bool:
     """Whether a value of the one type is one of the other as it is (``LogicalTypeCasts.supportsAvoidingCast``)."""
-    if given.as_nullable() == wanted.as_nullable():
-        return wanted.nullable or not given.nullable
-    if wanted.root == "VARCHAR" and given.root in ("CHAR", "VARCHAR"):
-        return (given.length or 1) <= (wanted.length or 1) and (wanted.nullable or not given.nullable)
+    if actual_type.as_nullable() == expected_type.as_nullable():
+        return expected_type.nullable or not actual_type.nullable
+    if expected_type.root == "VARCHAR" and actual_type.root in ("CHAR", "VARCHAR"):
+        return (actual_type.length or 1) <= (expected_type.length or 1) and (
+            expected_type.nullable or not actual_type.nullable
+        )
     return False

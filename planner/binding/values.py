@@ -54,10 +54,10 @@ def bind_values(node: exp.Values, source: str, functions: Functions, targets: Ta
     binder = ExpressionBinder(Scope(source, functions=functions), "VALUES")
     rows = [[binder.bind(item) for item in row.expressions] for row in node.expressions]
     width = len(rows[0])
-    for row, written in zip(rows, node.expressions, strict=True):
+    for row, row_node in zip(rows, node.expressions, strict=True):
         if len(row) != width:
-            raise SqlError("SQL111", left=width, right=row, what="VALUES", place=place_of(written, source))
-        for rex, item in zip(row, written.expressions, strict=True):
+            raise SqlError("SQL111", left=width, right=row, what="VALUES", place=place_of(row_node, source))
+        for rex, item in zip(row, row_node.expressions, strict=True):
             if rex.type.root == "NULL":
                 raise SqlError("SQL109", place=place_of(item, source))
     literal = [[_is_literal(item) for item in row.expressions] for row in node.expressions]
@@ -83,8 +83,8 @@ def bind_values(node: exp.Values, source: str, functions: Functions, targets: Ta
 def _common(column: Sequence[Rex], position: int, node: exp.Values, source: str) -> LogicalType:
     t = least_restrictive([rex.type for rex in column])
     if t is None:
-        shown = " and ".join(dict.fromkeys(rex.type.summary() for rex in column))
-        raise SqlError("SQL112.values_types", position=position + 1, shown=shown, place=place_of(node, source))
+        type_names = " and ".join(dict.fromkeys(rex.type.summary() for rex in column))
+        raise SqlError("SQL112.values_types", position=position + 1, shown=type_names, place=place_of(node, source))
     return t
 
 
@@ -100,15 +100,15 @@ def _is_value(rex: Rex) -> bool:
 
 
 def _constant(rex: Rex, t: LogicalType) -> Literal | None:
-    """The value as one of the column; None where that takes a cast."""
+    """The value as one of the column; None if that takes a cast."""
     if not isinstance(rex, Literal) or rex.symbol is not None:
         return None
     if rex.type.as_nullable() == t.as_nullable() or (rex.type.is_string and t.is_string):
         return rex
-    folded = fold.cast_literal(rex, t) if rex.type.is_numeric else rex
-    if isinstance(folded, Literal) and t.root == "DECIMAL" and folded.value is not None:
-        folded = Literal(t.as_nullable(folded.type.nullable), f"{Decimal(str(folded.value)):.{t.scale or 0}f}")
-    return folded if isinstance(folded, Literal) and folded.type == t else None
+    literal = fold.cast_literal(rex, t) if rex.type.is_numeric else rex
+    if isinstance(literal, Literal) and t.root == "DECIMAL" and literal.value is not None:
+        literal = Literal(t.as_nullable(literal.type.nullable), f"{Decimal(str(literal.value)):.{t.scale or 0}f}")
+    return literal if isinstance(literal, Literal) and literal.type == t else None
 
 
 def _coerced(rex: Rex, t: LogicalType) -> Rex:
@@ -117,4 +117,6 @@ def _coerced(rex: Rex, t: LogicalType) -> Rex:
     target = t.as_nullable(rex.type.nullable)
     if isinstance(rex, Literal):
         return call("CAST", (rex,), target)
-    return replace(made, type=target) if (made := cast_rex(rex, target, None)).type != target else made
+    return (
+        replace(cast_value, type=target) if (cast_value := cast_rex(rex, target, None)).type != target else cast_value
+    )

@@ -26,7 +26,7 @@ _ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "SESSION": ("DATA", "TIMECOL", "GAP"),
 }
 _OFFSET = "OFFSET"
-"""The argument that may be left out."""
+"""The argument that may be omitted."""
 
 _TIMES = ("TIMESTAMP_WITHOUT_TIME_ZONE", "TIMESTAMP_WITH_LOCAL_TIME_ZONE")
 
@@ -55,52 +55,56 @@ def bind_window_function(
     names = _ARGUMENTS[name]
     last = f" and perhaps {_OFFSET}" if _OFFSET in names else f" and {names[-1]}"
     binding = _Binding(node, name, source, ", ".join(names[:-1]) + last)
-    given = binding.arguments(names, mixed=False)
+    arguments = binding.arguments(names, mixed=False)
     for key in names:
-        if key not in given and key != _OFFSET:
+        if key not in arguments and key != _OFFSET:
             raise binding.wrong(f"{name} has no {key}", node)
-    inner = binding.table(given["DATA"], f"{name}(TABLE t, ...)")
+    inner = binding.table(arguments["DATA"], f"{name}(TABLE t, ...)")
     if name != "SESSION":
-        binding.require_whole(given["DATA"], "puts each row into windows by itself")
+        binding.require_whole(arguments["DATA"], "puts each row into windows by itself")
     rel = table(inner)
-    time = binding.time(given["TIMECOL"], rel, batch)
+    time = binding.time(arguments["TIMECOL"], rel, batch)
     if rel.fields[time][1].kind is None:
         rel = WatermarkAssigner(rel, time, Literal(rel.fields[time][1].as_nullable(), None))
-    lengths = {k: binding.length(k, given[k], constant) for k in names[2:] if k in given}
-    written = tuple(constant(given[k]) for k in lengths)
+    lengths = {k: binding.length(k, arguments[k], constant) for k in names[2:] if k in arguments}
+    length_exprs = tuple(constant(arguments[k]) for k in lengths)
     if name == "SESSION":
         if lengths["GAP"] <= 0:
-            raise binding.wrong(f"the GAP of SESSION is {lengths['GAP']} ms", given["GAP"], "more than 0 ms")
-        keys = binding.partition(given["DATA"], rel)
-        return WindowTable(rel, TimeWindow("SESSION", lengths["GAP"], keys=keys), time, binding.place, lengths=written)
+            raise binding.wrong(f"the GAP of SESSION is {lengths['GAP']} ms", arguments["GAP"], "more than 0 ms")
+        keys = binding.partition(arguments["DATA"], rel)
+        return WindowTable(
+            rel, TimeWindow("SESSION", lengths["GAP"], keys=keys), time, binding.place, lengths=length_exprs
+        )
     size, step, offset = lengths["SIZE"], lengths.get("SLIDE", lengths.get("STEP", 0)), lengths.get("OFFSET", 0)
     for key, length in lengths.items():
         if length <= 0 and key != "OFFSET":
-            raise binding.wrong(f"the {key} of {name} is {length} ms", given[key], "more than 0 ms")
+            raise binding.wrong(f"the {key} of {name} is {length} ms", arguments[key], "more than 0 ms")
     if name == "CUMULATE":
         if size % step:
             raise binding.wrong(
                 f"CUMULATE has windows of at most {size} ms that grow by {step} ms",
-                given["SIZE"],
+                arguments["SIZE"],
                 "a size that is a multiple of the step",
             )
-        return WindowTable(rel, TimeWindow("CUMULATE", size, step, offset), time, binding.place, lengths=written)
+        return WindowTable(rel, TimeWindow("CUMULATE", size, step, offset), time, binding.place, lengths=length_exprs)
     if name == "HOP":
-        return WindowTable(rel, TimeWindow("HOP", size, step, offset), time, binding.place, lengths=written)
+        return WindowTable(rel, TimeWindow("HOP", size, step, offset), time, binding.place, lengths=length_exprs)
     if abs(offset) >= size:
         raise binding.wrong(
-            f"TUMBLE has windows of {size} ms and an offset of {offset} ms", given["OFFSET"], "an offset below the size"
+            f"TUMBLE has windows of {size} ms and an offset of {offset} ms",
+            arguments["OFFSET"],
+            "an offset below the size",
         )
-    return WindowTable(rel, TimeWindow("TUMBLE", size, 0, offset), time, binding.place, lengths=written)
+    return WindowTable(rel, TimeWindow("TUMBLE", size, 0, offset), time, binding.place, lengths=length_exprs)
 
 
-def _no_time_attribute(name: str, found: LogicalType) -> str | None:
+def _no_time_attribute(name: str, column_type: LogicalType) -> str | None:
     """How a column becomes a time attribute, by its type."""
-    if found.root in _TIMES:
+    if column_type.root in _TIMES:
         return "a time attribute that was computed with is none any more"
     calls = {"VARCHAR": "TO_TIMESTAMP({})", "CHAR": "TO_TIMESTAMP({})", "BIGINT": "TO_TIMESTAMP_LTZ({}, 3)"}
-    made = calls.get(found.root)
-    return made and f"declare a computed column, ts AS {made.format(name)}, and a WATERMARK for it"
+    conversion = calls.get(column_type.root)
+    return conversion and f"declare a computed column, ts AS {conversion.format(name)}, and a WATERMARK for it"
 
 
 class _Binding(TableCall):
@@ -114,13 +118,15 @@ class _Binding(TableCall):
         if name not in names:
             raise self.wrong(f"there is no column '{name}'", columns[0], ", ".join(names), nearest(name, names))
         index = names.index(name)
-        found = rel.fields[index][1]
-        if found.kind is None and not (batch and found.root in _TIMES and (found.precision or 0) <= 3):
+        column_type = rel.fields[index][1]
+        if column_type.kind is None and not (
+            batch and column_type.root in _TIMES and (column_type.precision or 0) <= 3
+        ):
             raise self.wrong(
-                f"{self.name} needs a time attribute, and the column '{name}' is of type {found.summary()}",
+                f"{self.name} needs a time attribute, and the column '{name}' is of type {column_type.summary()}",
                 columns[0],
                 "a column with a WATERMARK, or PROCTIME()",
-                _no_time_attribute(name, found),
+                _no_time_attribute(name, column_type),
             )
         return index
 
@@ -128,10 +134,10 @@ class _Binding(TableCall):
         """The fields that the table of an argument is partitioned by."""
         if argument.args.get("order"):
             raise self.wrong(f"the table of {self.name} cannot be ordered", argument.args["order"])
-        names, found = [n for n, _ in rel.fields], list[int]()
+        names, positions = [n for n, _ in rel.fields], list[int]()
         for node in argument.args.get("partition_by") or ():
             if not isinstance(node, exp.Column) or node.name not in names:
                 near = nearest(node.name, names) if isinstance(node, exp.Column) else None
                 raise self.wrong(f"{self.name} is partitioned by columns of its table", node, ", ".join(names), near)
-            found.append(names.index(node.name))
-        return tuple(dict.fromkeys(found))
+            positions.append(names.index(node.name))
+        return tuple(dict.fromkeys(positions))

@@ -70,36 +70,36 @@ class _Alteration(TableBuilder):
             elif isinstance(element, nodes.PrimaryKey):
                 self._put_key(element, element.expressions, modifies)
 
-    def _put_column(self, placed: nodes.PlacedColumn, modifies: bool) -> None:
-        declared = placed.this
-        name: str = declared.this.name
+    def _put_column(self, placed_column: nodes.PlacedColumn, modifies: bool) -> None:
+        column = placed_column.this
+        name: str = column.this.name
         if modifies:
-            self._require(declared.this)
+            self._require(column.this)
         elif name in self.draft.columns:
-            raise self.error("CAT030", declared.this, name=name, where="in the table")
-        self.own[name] = declared
+            raise self.error("CAT030", column.this, name=name, where="in the table")
+        self.own[name] = column
         order = list(self.draft.columns)
-        columns: dict[str, Column] = {**self.draft.columns, name: self.column(declared)}
-        after = placed.args.get("after")
-        if placed.args.get("first") or after is not None:
+        columns: dict[str, Column] = {**self.draft.columns, name: self.column(column)}
+        after = placed_column.args.get("after")
+        if placed_column.args.get("first") or after is not None:
             order = [other for other in order if other != name]
             if after is not None and after.name not in order:
-                raise self._missing(after, order)
+                raise self._missing_column(after, order)
             order.insert(0 if after is None else order.index(after.name) + 1, name)
         self.draft.columns = {other: columns[other] for other in dict.fromkeys([*order, name])}
-        key = declared.args.get("primary_key")
+        key = column.args.get("primary_key")
         if key is not None:
-            self._put_key(key, [declared.this], modifies)
+            self._put_key(key, [column.this], modifies)
 
     def _put_key(self, key: nodes.PrimaryKey, names: list[exp.Identifier], modifies: bool) -> None:
         self._check_there("primary key", bool(self.draft.primary_key), modifies, key)
         self.set_key(key, names)
 
-    def _check_there(self, what: str, there: bool, wanted: bool, node: exp.Expr) -> None:
-        if wanted and not there:
-            raise self.error("CAT013.missing_part", node, what=what)
-        if there and not wanted:
-            raise self.error("CAT013.existing_part", node, what=what)
+    def _check_there(self, part: str, exists: bool, must_exist: bool, node: exp.Expr) -> None:
+        if must_exist and not exists:
+            raise self.error("CAT013.missing_part", node, what=part)
+        if exists and not must_exist:
+            raise self.error("CAT013.existing_part", node, what=part)
 
     # DROP, RENAME
 
@@ -112,17 +112,17 @@ class _Alteration(TableBuilder):
             self._check_there("primary key", bool(draft.primary_key), True, self.node.this)
             name = self.node.args.get("target")
             if name is not None and name.name != draft.primary_key_name:
-                what, known = f"constraint '{name.name}'", draft.primary_key_name
-                raise self.error("CAT013.missing_part", name, what=what, expected=known)
+                constraint, key_name = f"constraint '{name.name}'", draft.primary_key_name
+                raise self.error("CAT013.missing_part", name, what=constraint, expected=key_name)
             draft.primary_key, draft.primary_key_name = (), None
         else:
             names: list[exp.Identifier] = self.node.args["names"]
             for column in names:
                 self._require(column)
-            gone = {column.name for column in names}
+            dropped_names = {column.name for column in names}
             for column in names:
-                self._check_free(column, gone)
-            draft.columns = {name: c for name, c in draft.columns.items() if name not in gone}
+                self._check_free(column, dropped_names)
+            draft.columns = {name: c for name, c in draft.columns.items() if name not in dropped_names}
 
     def _rename(self) -> None:
         old, new = self.node.args["column"], self.node.args["target"]
@@ -139,17 +139,17 @@ class _Alteration(TableBuilder):
 
     def _require(self, column: exp.Identifier) -> None:
         if column.name not in self.draft.columns:
-            raise self._missing(column, self.draft.columns)
+            raise self._missing_column(column, self.draft.columns)
 
-    def _missing(self, column: exp.Identifier, names: Iterable[str]) -> CatalogError:
-        known = list(names)
-        return self.error("CAT013", column, name=column.name, names=known, hint=nearest(column.name, known))
+    def _missing_column(self, column: exp.Identifier, names: Iterable[str]) -> CatalogError:
+        known_names = list(names)
+        return self.error("CAT013", column, name=column.name, names=known_names, hint=nearest(column.name, known_names))
 
-    def _check_free(self, column: exp.Identifier, gone: set[str], keys: bool = True) -> None:
+    def _check_free(self, column: exp.Identifier, dropped_names: set[str], keys: bool = True) -> None:
         """Whether nothing refers to a column, but columns that go with it."""
         name = column.name
         for other in self.draft.columns.values():
-            if other.is_computed and other.name not in gone and name in _names(other.expression):
+            if other.is_computed and other.name not in dropped_names and name in _names(other.expression):
                 raise self.error("CAT013.column_in_use", column, name=name, where=f"the computed column '{other.name}'")
         spec = self.draft.watermark
         if spec is not None and (name == spec.column or name in _names(spec.expression)):
@@ -162,5 +162,5 @@ class _Alteration(TableBuilder):
 
 def _names(expression: exp.Expr | None) -> set[str]:
     """The columns that an expression may refer to: ``a.b`` may be a field of ``a``."""
-    found = expression.find_all(exp.Column) if expression is not None else ()
-    return {part.name for column in found for part in column.parts}
+    columns = expression.find_all(exp.Column) if expression is not None else ()
+    return {part.name for column in columns for part in column.parts}

@@ -55,11 +55,11 @@ class Catalog(ABC):
 
     @abstractmethod
     def database(self, name: str) -> Database | None:
-        """The database; None when there is none."""
+        """The database; None if there is none."""
 
     @abstractmethod
     def create_database(self, database: Database) -> bool:
-        """Adds a database; False when there is one of this name."""
+        """Adds a database; False if there is one of this name."""
 
     @abstractmethod
     def drop_database(self, name: str) -> None:
@@ -67,22 +67,21 @@ class Catalog(ABC):
 
     @abstractmethod
     def kinds(self, database: str) -> dict[str, str]:
-        """The names in a database, and whether each is a ``TABLE`` or a ``VIEW``; none when there is no such
-        database."""
+        """The names in a database, and whether each is a ``TABLE`` or a ``VIEW``; none if there is no such database."""
 
     def kind(self, identifier: ObjectIdentifier) -> str | None:
-        """Whether the name is a ``TABLE`` or a ``VIEW``; None when there is none."""
+        """Whether the name is a ``TABLE`` or a ``VIEW``; None if there is none."""
         return self.kinds(identifier.database).get(identifier.name)
 
     @abstractmethod
     def find(self, identifier: ObjectIdentifier) -> CatalogObject | None:
-        """The table or view; None when there is none."""
+        """The table or view; None if there is none."""
 
     @abstractmethod
     def create(self, item: CatalogObject) -> bool:
-        """Adds a table or view to a database that is there; False when there is one of this name."""
+        """Adds a table or view to a database that is there; False if there is one of this name."""
 
-    def completed(self, item: CatalogTable) -> CatalogTable:
+    def complete_table(self, item: CatalogTable) -> CatalogTable:
         """A table that is about to be created here, with the options that the catalog will add. Raises as
         :meth:`create`."""
         return item
@@ -101,10 +100,10 @@ class Catalog(ABC):
 
     @abstractmethod
     def rename(self, identifier: ObjectIdentifier, name: str) -> bool:
-        """Gives a table or view another name in its database; False when there is one of this name."""
+        """Renames a table or view within its database; False if the new name is in use."""
 
     def refresh(self) -> None:  # noqa: B027 - nothing by default
-        """Called before each statement: what it has been told of is to be asked for again."""
+        """Called before each statement. Cached answers of the external system are no longer used."""
 
 
 class MemoryCatalog(Catalog):
@@ -147,10 +146,10 @@ class MemoryCatalog(Catalog):
         return self._objects.get(identifier.database, {}).get(identifier.name)
 
     def create(self, item: CatalogObject) -> bool:
-        there = self._objects[item.identifier.database]
-        if item.identifier.name in there:
+        objects = self._objects[item.identifier.database]
+        if item.identifier.name in objects:
             return False
-        there[item.identifier.name] = item
+        objects[item.identifier.name] = item
         return True
 
     def replace(self, item: CatalogObject) -> None:
@@ -160,9 +159,9 @@ class MemoryCatalog(Catalog):
         del self._objects[identifier.database][identifier.name]
 
     def rename(self, identifier: ObjectIdentifier, name: str) -> bool:
-        there = self._objects[identifier.database]
-        if name in there:
+        objects = self._objects[identifier.database]
+        if name in objects:
             return False
-        item = there.pop(identifier.name)
-        there[name] = replace(item, identifier=ObjectIdentifier(identifier.catalog, identifier.database, name))
+        item = objects.pop(identifier.name)
+        objects[name] = replace(item, identifier=ObjectIdentifier(identifier.catalog, identifier.database, name))
         return True

@@ -18,7 +18,7 @@ from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import CatalogObject, CatalogTable, Column, ObjectIdentifier, TableSchema
 
 _FRESH = 1.0
-"""Seconds for which nothing is asked for again: planning a statement looks at each of its tables several times."""
+"""Seconds for which nothing is requested again: planning a statement looks at each of its tables several times."""
 
 
 class ConnectedCatalog(Catalog):
@@ -37,7 +37,7 @@ class ConnectedCatalog(Catalog):
         self.functions = _NoFunctions(catalog)
         self._catalog = catalog
         self._lock = threading.RLock()
-        self._seen: dict[tuple[str, str], tuple[float, CatalogTable]] = {}
+        self._tables: dict[tuple[str, str], tuple[float, CatalogTable]] = {}
         self._databases: tuple[float, list[str]] | None = None
 
     def connect(self) -> None:
@@ -45,16 +45,16 @@ class ConnectedCatalog(Catalog):
             self._catalog.connect()
 
     def refresh(self) -> None:
-        self._seen.clear()
+        self._tables.clear()
         self._databases = None
 
     def databases(self) -> list[str]:
         with self._lock:
-            known = self._databases
-            if known is None or time.monotonic() - known[0] > _FRESH:
-                found = self._catalog.databases()
-                known = self._databases = (time.monotonic(), found)
-            return known[1]
+            cached_databases = self._databases
+            if cached_databases is None or time.monotonic() - cached_databases[0] > _FRESH:
+                databases = self._catalog.databases()
+                cached_databases = self._databases = (time.monotonic(), databases)
+            return cached_databases[1]
 
     def database(self, name: str) -> Database | None:
         return Database(name) if name in self.databases() else None
@@ -88,14 +88,14 @@ class ConnectedCatalog(Catalog):
     def find(self, identifier: ObjectIdentifier) -> CatalogObject | None:
         key = (identifier.database, identifier.name)
         with self._lock:
-            since, table = self._seen.get(key, (0.0, None))
+            since, table = self._tables.get(key, (0.0, None))
             if table is None or time.monotonic() - since > _FRESH:
-                found = self._catalog.table(*key)
-                if found is None:
-                    self._seen.pop(key, None)
+                external_table = self._catalog.table(*key)
+                if external_table is None:
+                    self._tables.pop(key, None)
                     return None
-                table = _table(identifier, found)
-                self._seen[key] = (time.monotonic(), table)
+                table = _table(identifier, external_table)
+                self._tables[key] = (time.monotonic(), table)
             return table
 
     def create(self, item: CatalogObject) -> bool:
@@ -103,7 +103,7 @@ class ConnectedCatalog(Catalog):
         with self._changing():
             return self._catalog.create_table(identifier.database, identifier.name, table)
 
-    def completed(self, item: CatalogTable) -> CatalogTable:
+    def complete_table(self, item: CatalogTable) -> CatalogTable:
         identifier, table = item.identifier, self._external(item)
         with self._lock:
             options = self._catalog.options_of_new(identifier.database, identifier.name, table)
@@ -137,15 +137,15 @@ class ConnectedCatalog(Catalog):
             raise self._catalog.refused("keep views", "CREATE TEMPORARY VIEW makes one of this session")
         schema = item.schema
         other = next((column for column in schema.columns if not column.is_physical), None)
-        what = None
+        unsupported_part = None
         if other is not None:
-            what = f"the {'computed' if other.is_computed else 'metadata'} column '{other.name}'"
+            unsupported_part = f"the {'computed' if other.is_computed else 'metadata'} column '{other.name}'"
         elif schema.watermarks:
-            what = f"a watermark for '{schema.watermarks[0].column}'"
+            unsupported_part = f"a watermark for '{schema.watermarks[0].column}'"
         elif item.distribution is not None:
-            what = "a distribution into buckets"
-        if what is not None:
-            raise CatalogError("CAT117", name=self.name, kind=self._catalog.kind, what=what)
+            unsupported_part = "a distribution into buckets"
+        if unsupported_part is not None:
+            raise CatalogError("CAT117", name=self.name, kind=self._catalog.kind, what=unsupported_part)
         return ExternalTable(
             tuple(ExternalColumn(column.name, column.type, column.comment) for column in schema.columns),
             item.options,
@@ -156,13 +156,16 @@ class ConnectedCatalog(Catalog):
         )
 
 
-def _table(identifier: ObjectIdentifier, found: ExternalTable) -> CatalogTable:
-    key = set(found.primary_key)
+def _table(identifier: ObjectIdentifier, external_table: ExternalTable) -> CatalogTable:
+    key = set(external_table.primary_key)
     columns = tuple(
-        Column(c.name, c.type.not_null() if c.name in key else c.type, comment=c.comment) for c in found.columns
+        Column(c.name, c.type.not_null() if c.name in key else c.type, comment=c.comment)
+        for c in external_table.columns
     )
-    schema = TableSchema(columns, found.primary_key, found.primary_key_name)
-    return CatalogTable(identifier, schema, found.options, found.partition_keys, found.comment)
+    schema = TableSchema(columns, external_table.primary_key, external_table.primary_key_name)
+    return CatalogTable(
+        identifier, schema, external_table.options, external_table.partition_keys, external_table.comment
+    )
 
 
 class _NoFunctions(MutableMapping[tuple[str, str], CatalogFunction]):

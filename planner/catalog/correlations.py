@@ -1,4 +1,4 @@
-"""How plans name the row around a query or a table function: ``$cor0``."""
+"""Names of correlation variables in plans: ``$cor0`` is the outer row that a subquery or a table function refers to."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass
 class Correlations:
-    """The names of a session. Flink numbers them over all statements, those of views included, and takes a number for
-    each reference to a row around.
+    """The correlation names of a session. Flink numbers them across all statements, including those of views. Each
+    reference to an outer row uses up a number.
 
     Attributes:
-        count: of the references so far.
+        count: the number of references so far.
     """
 
     count: int = 0
 
     def referred(self, times: int = 1) -> str:
-        """The name of a row that is referred to so often."""
+        """The name of an outer row that is referred to ``times`` times."""
         name = f"$cor{self.count}"
         self.count += times
         return name

@@ -22,7 +22,7 @@ from stateplan.functions.rex import Rex
 from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import (
-    COMPUTED,
+    COMPUTED_COLUMN,
     METADATA,
     PHYSICAL,
     CatalogTable,
@@ -59,25 +59,25 @@ def parts_of(table: exp.Table) -> list[str]:
     return [part.name for part in table.parts]
 
 
-def options_of(found: Iterable[nodes.Option] | None) -> dict[str, str]:
+def options_of(option_nodes: Iterable[nodes.Option] | None) -> dict[str, str]:
     """The options of a WITH clause, in order. As in Flink, the last value of a key counts."""
-    return {option.this.name: option.expression.name for option in found or ()}
+    return {option.this.name: option.expression.name for option in option_nodes or ()}
 
 
 def doubled_options(statement: exp.Expr) -> list[str]:
     """A note for each option that a WITH clause of a statement has twice."""
     notes = []
     for node in statement.walk():
-        given = node.args.get("options") or ()
-        keys = [option.this.name for option in given if isinstance(option, nodes.Option)]
+        option_nodes = node.args.get("options") or ()
+        keys = [option.this.name for option in option_nodes if isinstance(option, nodes.Option)]
         twice = {key: None for i, key in enumerate(keys) if key in keys[:i]}
         notes += [f"the option '{key}' is given twice; the last value counts" for key in twice]
     return notes
 
 
-def places_of(found: Iterable[nodes.Option] | None, source: str, file: str | None = None) -> dict[str, Place]:
+def places_of(option_nodes: Iterable[nodes.Option] | None, source: str, file: str | None = None) -> dict[str, Place]:
     """Where each option of a WITH clause is written."""
-    return {option.this.name: place_of(option, source, file) for option in found or ()}
+    return {option.this.name: place_of(option, source, file) for option in option_nodes or ()}
 
 
 @dataclass
@@ -122,18 +122,18 @@ class TableBuilder:
         node = self.node
         identifier = self.catalog.qualify(parts_of(node.this), self.place(node.this))
         like = node.args.get("like")
-        base, how = (None, LIKE_DEFAULTS) if like is None else (self._base(like), _merging(like))
+        base, strategies = (None, LIKE_DEFAULTS) if like is None else (self._base(like), _merging(like))
         if base is not None:
-            self.take_over(base, how)
+            self.take_over(base, strategies)
         for column in node.args.get("columns") or ():
-            self._add(column, base, how)
+            self._add(column, base, strategies)
         if self.query is not None:
             self._query_columns(self.query)
         self.bind_columns()
-        self._keys(base, how)
-        self._watermark(base, how)
-        options = self._options(base, how)
-        partitions = self._partitions(base, how)
+        self._keys(base, strategies)
+        self._watermark(base, strategies)
+        options = self._options(base, strategies)
+        partitions = self._partitions(base, strategies)
         schema = self.schema()
         self._check_nulls()
         comment = node.args.get("comment")
@@ -144,22 +144,24 @@ class TableBuilder:
             partitions,
             comment.name if comment is not None else None,
             bool(node.args.get("temporary")),
-            self._distribution(base, how),
+            self._distribution(base, strategies),
             {
                 **(base.option_places if base else {}),
                 **places_of(node.args.get("options"), self.source, self.file),
             },
         )
 
-    def _distribution(self, base: CatalogTable | None, how: Mapping[str, str]) -> Distribution | None:
+    def _distribution(self, base: CatalogTable | None, strategies: Mapping[str, str]) -> Distribution | None:
         node = self.node.args.get("distribution")
         if node is None:
-            return base.distribution if base is not None and how["DISTRIBUTION"] == _INCLUDING else None
+            return base.distribution if base is not None and strategies["DISTRIBUTION"] == _INCLUDING else None
         for key in node.args.get("expressions") or ():
             column = self.draft.columns.get(key.name)
             if column is None or not column.is_physical:
-                known = [c.name for c in self.draft.columns.values() if c.is_physical]
-                raise self.error("CAT037", key, name=key.name, known=", ".join(known), hint=nearest(key.name, known))
+                column_names = [c.name for c in self.draft.columns.values() if c.is_physical]
+                raise self.error(
+                    "CAT037", key, name=key.name, known=", ".join(column_names), hint=nearest(key.name, column_names)
+                )
         return Distribution(
             kind=node.args.get("kind") or "UNKNOWN",
             bucket_count=node.args.get("buckets"),
@@ -174,21 +176,23 @@ class TableBuilder:
 
         Source: Flink's ``MergeTableAsUtil``.
         """
-        declared, types = self.draft.columns, dict(query)
-        given = self.node.args.get("names") or []
-        for i, name in enumerate(given):
+        own_columns, types = self.draft.columns, dict(query)
+        listed_names = self.node.args.get("names") or []
+        for i, name in enumerate(listed_names):
             if name.name not in types:
                 raise self.error("CAT038", name, name=name.name, hint=nearest(name.name, types), query=list(types))
-            if any(name.name == other.name for other in given[:i]):
+            if any(name.name == other.name for other in listed_names[:i]):
                 raise self.error("CAT030", name, name=name.name, where="in the list")
-        if given and len(given) != len(query):
-            raise self.error("CAT038.list_length", given[-1], names=given, fields=query, query=list(types))
-        for name, column in declared.items():
+        if listed_names and len(listed_names) != len(query):
+            raise self.error(
+                "CAT038.list_length", listed_names[-1], names=listed_names, fields=query, query=list(types)
+            )
+        for name, column in own_columns.items():
             if name in types and (column.is_computed or (column.is_metadata and column.virtual)):
                 raise self.error("CAT030", self.own[name].this, name=name, where="in the query")
-        own = {name: column for name, column in declared.items() if name not in types}
-        order = [name.name for name in given] if given else list(types)
-        self.draft.columns = own | {name: declared.get(name) or Column(name, types[name]) for name in order}
+        own = {name: column for name, column in own_columns.items() if name not in types}
+        order = [name.name for name in listed_names] if listed_names else list(types)
+        self.draft.columns = own | {name: own_columns.get(name) or Column(name, types[name]) for name in order}
 
     def _check_nulls(self) -> None:
         """A declared NOT NULL must be one of the query too."""
@@ -199,60 +203,60 @@ class TableBuilder:
     # LIKE
 
     def _base(self, like: nodes.LikeTable) -> CatalogTable:
-        found = self.catalog.resolve(parts_of(like.this), self.place(like.this))
-        if isinstance(found, CatalogView):
-            raise self.error("CAT031", like.this, summary=found.identifier.summary)
-        return found
+        table = self.catalog.resolve(parts_of(like.this), self.place(like.this))
+        if isinstance(table, CatalogView):
+            raise self.error("CAT031", like.this, summary=table.identifier.summary)
+        return table
 
-    def take_over(self, base: CatalogTable, how: Mapping[str, str]) -> None:
-        features = {COMPUTED: "GENERATED", METADATA: "METADATA"}
+    def take_over(self, base: CatalogTable, strategies: Mapping[str, str]) -> None:
+        features = {COMPUTED_COLUMN: "GENERATED", METADATA: "METADATA"}
         for column in base.schema.columns:
-            if column.kind == PHYSICAL or how[features[column.kind]] != _EXCLUDING:
-                # The base table's own time attribute and key mark their columns; they are marked anew below.
+            if column.kind == PHYSICAL or strategies[features[column.kind]] != _EXCLUDING:
+                # The base table's own time attribute and key mark their columns; they are marked again below.
                 self.draft.columns[column.name] = replace(
                     column, type=replace(column.type, kind=_proctime(column.type))
                 )
-        if how["WATERMARKS"] != _EXCLUDING and base.schema.watermarks:
+        if strategies["WATERMARKS"] != _EXCLUDING and base.schema.watermarks:
             self.draft.watermark = base.schema.watermarks[0]
-        if how["CONSTRAINTS"] == _INCLUDING:
+        if strategies["CONSTRAINTS"] == _INCLUDING:
             self.draft.primary_key = base.schema.primary_key
             self.draft.primary_key_name = base.schema.primary_key_name
 
-    def _options(self, base: CatalogTable | None, how: Mapping[str, str]) -> dict[str, str]:
-        given = self.node.args.get("options")
-        own = options_of(given)
-        if base is None or how["OPTIONS"] == _EXCLUDING:
+    def _options(self, base: CatalogTable | None, strategies: Mapping[str, str]) -> dict[str, str]:
+        option_nodes = self.node.args.get("options")
+        own = options_of(option_nodes)
+        if base is None or strategies["OPTIONS"] == _EXCLUDING:
             return own
-        taken = self._inherited(base)
-        if how["OPTIONS"] != _OVERWRITING:
-            for option in given or ():
+        base_options = self._options_of_base(base)
+        if strategies["OPTIONS"] != _OVERWRITING:
+            for option in option_nodes or ():
                 key = option.this.name
-                if key in taken:
-                    what = f"an option '{key}' = '{taken[key]}'"
-                    raise self.error("CAT032", option, what=what, feature="OPTIONS")
-        return {**taken, **own}
+                if key in base_options:
+                    duplicate_part = f"an option '{key}' = '{base_options[key]}'"
+                    raise self.error("CAT032", option, what=duplicate_part, feature="OPTIONS")
+        return {**base_options, **own}
 
-    def _inherited(self, base: CatalogTable) -> dict[str, str]:
-        """The options of the base table. A catalog that holds both tables adds its own options anew."""
+    def _options_of_base(self, base: CatalogTable) -> dict[str, str]:
+        """The options of the base table. A catalog that holds both tables adds its own options again."""
         name = self.catalog.qualify(parts_of(self.node.this), self.place(self.node.this)).catalog
         if base.temporary or self.node.args.get("temporary") or base.identifier.catalog != name:
             return dict(base.options)
         return self.catalog.require_catalog(name).inherited_options(base.options)
 
-    def _partitions(self, base: CatalogTable | None, how: Mapping[str, str]) -> tuple[str, ...]:
-        given = self.node.args.get("partitioned_by") or []
-        inherited = base.partition_keys if base else ()
-        if given and inherited and how["PARTITIONS"] == _INCLUDING:
-            raise self.error("CAT032", given[0], what="partition keys", feature="PARTITIONS")
-        for name in given:
+    def _partitions(self, base: CatalogTable | None, strategies: Mapping[str, str]) -> tuple[str, ...]:
+        names = self.node.args.get("partitioned_by") or []
+        base_keys = base.partition_keys if base else ()
+        if names and base_keys and strategies["PARTITIONS"] == _INCLUDING:
+            raise self.error("CAT032", names[0], what="partition keys", feature="PARTITIONS")
+        for name in names:
             column = self.draft.columns.get(name.name)
             if column is None or not column.is_physical:
                 physical = [c.name for c in self.draft.columns.values() if c.is_physical]
-                what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
+                problem = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
                 raise self.error(
-                    "CAT033", name, name=name.name, what=what, physical=physical, hint=nearest(name.name, physical)
+                    "CAT033", name, name=name.name, what=problem, physical=physical, hint=nearest(name.name, physical)
                 )
-        return tuple(name.name for name in given) or inherited
+        return tuple(name.name for name in names) or base_keys
 
     def schema(self) -> TableSchema:
         """The schema as it has been drafted."""
@@ -262,19 +266,19 @@ class TableBuilder:
 
     # columns
 
-    def _add(self, node: exp.Expr, base: CatalogTable | None, how: Mapping[str, str]) -> None:
+    def _add(self, node: exp.Expr, base: CatalogTable | None, strategies: Mapping[str, str]) -> None:
         name = node.this.name
-        there = self.draft.columns.get(name)
-        inherited = there is not None and name not in self.own
-        if there is not None:
+        earlier_column = self.draft.columns.get(name)
+        is_inherited = earlier_column is not None and name not in self.own
+        if earlier_column is not None:
             feature = _FEATURES.get(type(node))
-            kind = {"GENERATED": COMPUTED, "METADATA": METADATA}.get(feature or "")
-            if not inherited or feature is None or there.kind != kind:
-                where = f"in the base table '{base.identifier.summary}'" if inherited and base else "in the table"
-                raise self.error("CAT030", node.this, name=name, where=where)
-            if how[feature] != _OVERWRITING:
-                what = f"a {kind.lower() if kind else ''} column '{name}'"
-                raise self.error("CAT032", node.this, what=what, feature=feature)
+            kind = {"GENERATED": COMPUTED_COLUMN, "METADATA": METADATA}.get(feature or "")
+            if not is_inherited or feature is None or earlier_column.kind != kind:
+                location = f"in the base table '{base.identifier.summary}'" if is_inherited and base else "in the table"
+                raise self.error("CAT030", node.this, name=name, where=location)
+            if strategies[feature] != _OVERWRITING:
+                duplicate_part = f"a {kind.lower() if kind else ''} column '{name}'"
+                raise self.error("CAT032", node.this, what=duplicate_part, feature=feature)
         self.own[name] = node
         self.draft.columns[name] = self.column(node)
 
@@ -283,7 +287,7 @@ class TableBuilder:
         name, comment = node.this.name, node.args.get("comment")
         text = comment.name if comment is not None else None
         if isinstance(node, nodes.ComputedColumn):
-            return Column(name, LogicalType("NULL"), COMPUTED, node.expression, comment=text)
+            return Column(name, LogicalType("NULL"), COMPUTED_COLUMN, node.expression, comment=text)
         if isinstance(node, nodes.MetadataColumn):
             key = node.args.get("key")
             return Column(
@@ -310,18 +314,18 @@ class TableBuilder:
 
     # constraints
 
-    def _keys(self, base: CatalogTable | None, how: Mapping[str, str]) -> None:
-        declared: list[tuple[nodes.PrimaryKey, list[exp.Identifier]]] = [
+    def _keys(self, base: CatalogTable | None, strategies: Mapping[str, str]) -> None:
+        keys: list[tuple[nodes.PrimaryKey, list[exp.Identifier]]] = [
             (key, key.expressions) for key in self.node.args.get("keys") or ()
         ]
         for column in self.node.args.get("columns") or ():
             key = column.args.get("primary_key")
             if key is not None:
-                declared.append((key, [column.this]))
-        if len(declared) > 1:
-            raise self.error("CAT034", declared[1][0])
-        if declared:
-            key, names = declared[0]
+                keys.append((key, [column.this]))
+        if len(keys) > 1:
+            raise self.error("CAT034", keys[1][0])
+        if keys:
+            key, names = keys[0]
             if self.draft.primary_key:
                 raise self.error("CAT032", key, what="a primary key", feature="CONSTRAINTS")
             self.set_key(key, names)
@@ -341,38 +345,38 @@ class TableBuilder:
 
     def _check_key(self, names: Sequence[exp.Identifier]) -> None:
         columns = self.draft.columns
-        seen: set[str] = set()
+        earlier_names: set[str] = set()
         for name in names:
             column = columns.get(name.name)
             physical = [c.name for c in columns.values() if c.is_physical]
             if column is None or not column.is_physical:
-                what = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
+                problem = "not a column of the table" if column is None else f"a {column.kind.lower()} column"
                 raise self.error(
                     "CAT034.key_column",
                     name,
                     name=name.name,
-                    what=what,
+                    what=problem,
                     physical=physical,
                     hint=nearest(name.name, physical),
                 )
-            if name.name in seen:
+            if name.name in earlier_names:
                 raise self.error("CAT034.column_twice", name, name=name.name)
             if name.name not in self.own and column.type.nullable and not self.makes_keys:
-                what = f"from the {'base table' if self.query is None else 'query'}, where it can be NULL"
-                there = "a column that is NOT NULL there"
-                raise self.error("CAT034.key_column", name, name=name.name, what=what, expected=there)
-            seen.add(name.name)
+                problem = f"from the {'base table' if self.query is None else 'query'}, where it can be NULL"
+                expected = "a column that is NOT NULL there"
+                raise self.error("CAT034.key_column", name, name=name.name, what=problem, expected=expected)
+            earlier_names.add(name.name)
 
     # watermark
 
-    def _watermark(self, base: CatalogTable | None, how: Mapping[str, str]) -> None:
-        declared = self.node.args.get("watermarks") or []
-        if len(declared) > 1:
-            raise self.error("CAT035", declared[1])
-        own = declared[0] if declared else None
+    def _watermark(self, base: CatalogTable | None, strategies: Mapping[str, str]) -> None:
+        watermarks = self.node.args.get("watermarks") or []
+        if len(watermarks) > 1:
+            raise self.error("CAT035", watermarks[1])
+        own = watermarks[0] if watermarks else None
         spec = self.draft.watermark
         if own is not None:
-            spec = self.own_watermark(own, spec, how)
+            spec = self.own_watermark(own, spec, strategies)
         self.bind_watermark(spec, own)
 
     def bind_watermark(self, spec: WatermarkSpec | None, own: nodes.Watermark | None) -> None:
@@ -380,7 +384,7 @@ class TableBuilder:
         if spec is None or spec.expression is None:
             return
         column = self.draft.columns.get(spec.column)
-        if column is None:  # the base table's, whose column was left out
+        if column is None:  # the base table's, whose column was omitted
             raise self.error("CAT035.column_of_base", self.node.args["like"], column=spec.column)
         fields = [(c.name, c.type) for c in self.draft.columns.values()]
         rex = _bind(spec.expression, fields, self.source if own is not None else "", self.catalog.function)
@@ -391,7 +395,7 @@ class TableBuilder:
         self.draft.columns[spec.column] = replace(column, type=replace(column.type, kind="ROWTIME"))
 
     def own_watermark(
-        self, node: nodes.Watermark, inherited: WatermarkSpec | None, how: Mapping[str, str]
+        self, node: nodes.Watermark, base_watermark: WatermarkSpec | None, strategies: Mapping[str, str]
     ) -> WatermarkSpec:
         path = [part.name for part in node.expressions]
         if len(path) > 1:
@@ -401,28 +405,28 @@ class TableBuilder:
             raise self.error(
                 "CAT035.unknown_column", node.expressions[0], path=path[0], names=names, hint=nearest(path[0], names)
             )
-        if inherited is not None and how["WATERMARKS"] != _OVERWRITING:
-            what = f"a watermark for '{inherited.column}'"
-            raise self.error("CAT032", node, what=what, feature="WATERMARKS")
+        if base_watermark is not None and strategies["WATERMARKS"] != _OVERWRITING:
+            duplicate_part = f"a watermark for '{base_watermark.column}'"
+            raise self.error("CAT032", node, what=duplicate_part, feature="WATERMARKS")
         return WatermarkSpec(path[0], node.expression, None, serializable_sql(node.expression))
 
-    def check_time(self, what: str, found: LogicalType, node: exp.Expr) -> None:
-        if not found.is_timestamp or found.kind is not None or not 0 <= (found.precision or 0) <= 3:
-            raise self.error("CAT035.type_of_time", node, what=what, found=found.summary())
+    def check_time(self, subject: str, time_type: LogicalType, node: exp.Expr) -> None:
+        if not time_type.is_timestamp or time_type.kind is not None or not 0 <= (time_type.precision or 0) <= 3:
+            raise self.error("CAT035.type_of_time", node, what=subject, found=time_type.summary())
 
 
-def _proctime(found: LogicalType) -> str | None:
-    return "PROCTIME" if found.kind == "PROCTIME" else None
+def _proctime(column_type: LogicalType) -> str | None:
+    return "PROCTIME" if column_type.kind == "PROCTIME" else None
 
 
 def _merging(like: nodes.LikeTable) -> dict[str, str]:
     """How each part of the base table is merged. ALL first, whatever the order in the text."""
-    given = [option.name.split(" ") for option in like.args.get("expressions") or ()]
+    word_lists = [option.name.split(" ") for option in like.args.get("expressions") or ()]
     out = dict(LIKE_DEFAULTS)
-    for strategy, feature in given:
+    for strategy, feature in word_lists:
         if feature == "ALL":
             out = dict.fromkeys(out, strategy)
-    out.update({feature: strategy for strategy, feature in given if feature != "ALL"})
+    out.update({feature: strategy for strategy, feature in word_lists if feature != "ALL"})
     return out
 
 
@@ -493,11 +497,11 @@ def _written_names(query: exp.Expr) -> list[tuple[str, exp.Expr]]:
 
 
 def _check_names(names: Sequence[tuple[str, exp.Expr]], source: str, file: str | None) -> None:
-    seen: set[str] = set()
-    for name, where in names:
-        if name in seen:
-            raise CatalogError("CAT030.view_columns", name=name, place=place_of(where, source, file))
-        seen.add(name)
+    earlier_names: set[str] = set()
+    for name, node in names:
+        if name in earlier_names:
+            raise CatalogError("CAT030.view_columns", name=name, place=place_of(node, source, file))
+        earlier_names.add(name)
 
 
 def create_view(

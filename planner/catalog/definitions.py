@@ -57,18 +57,18 @@ _WORDS: dict[type[exp.Expr], str] = {
 N = TypeVar("N", bound=exp.Expr)
 
 
-def require_references(options: Mapping[str, str], what: str, places: Mapping[str, Place] | None = None) -> None:
-    """Raises CatalogError CAT114 when a definition that is kept has a secret in it that is no reference.
+def require_references(options: Mapping[str, str], subject: str, places: Mapping[str, Place] | None = None) -> None:
+    """Raises CatalogError CAT114 when a definition that is kept has a secret in it that is not a reference.
 
     Args:
         options: of the definition.
-        what: it is, such as ``the table 'c.d.t'``.
+        subject: the object as the message names it, such as ``the table 'c.d.t'``.
         places: where the options are written, by key.
     """
     for key, value in options.items():
         if secret_parts(key, value):
             variable = re.sub(r"\W+", "_", key).upper()
-            raise CatalogError("CAT114", key=key, what=what, variable=variable, place=(places or {}).get(key))
+            raise CatalogError("CAT114", key=key, what=subject, variable=variable, place=(places or {}).get(key))
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------
@@ -126,14 +126,14 @@ def read_object(
         session: whose functions its expressions may call.
 
     Raises:
-        CatalogError: CAT111, the file is no such definition; CAT112, a newer release wrote it.
+        CatalogError: CAT111, the file is not such a definition; CAT112, a newer release wrote it.
     """
     if kind == "VIEW":
         return _view(text, file, identifier, session)
     node = _statement(text, file, identifier, nodes.CreateTable)
-    there = session.seen_from(identifier.catalog, identifier.database)
+    context = session.seen_from(identifier.catalog, identifier.database)
     try:
-        return ddl.create_table(node, there, text, file)
+        return ddl.create_table(node, context, text, file)
     except StateplanError as error:
         raise _wrong(identifier.summary, file, text, error) from error
 
@@ -146,32 +146,32 @@ def _view(text: str, file: str, identifier: ObjectIdentifier, session: CatalogMa
     if names is not None:
         catalog = (names[1] or "").replace("``", "`") or catalog
         database = names[2].replace("``", "`")
-    there = session.seen_from(catalog, database)
+    context = session.seen_from(catalog, database)
     try:
-        recorded = _recorded(text, node)
-        made = ddl.create_view(node, there, recorded or session.query_fields(query, there, text), text, file)
+        recorded_fields = _recorded_fields(text, node)
+        view = ddl.create_view(node, context, recorded_fields or session.query_fields(query, context, text), text, file)
     except StateplanError as error:
         raise _wrong(identifier.summary, file, text, error) from error
     return CatalogView(
         identifier,
         query,
         text_of(query, text),
-        made.schema,
-        comment=made.comment,
+        view.schema,
+        comment=view.comment,
         source=text,
         catalog=catalog,
         database=database,
-        query_names=made.query_names if recorded is None else _query_names(text, len(recorded)),
+        query_names=view.query_names if recorded_fields is None else _query_names(text, len(recorded_fields)),
     )
 
 
-def _recorded(text: str, node: nodes.CreateView) -> list[tuple[str, LogicalType]] | None:
+def _recorded_fields(text: str, node: nodes.CreateView) -> list[tuple[str, LogicalType]] | None:
     """The columns that a file says a view has, if they fit the names in its statement."""
-    found = _COLUMNS.search(text)
-    if found is None:
+    match = _COLUMNS.search(text)
+    if match is None:
         return None
     try:
-        fields = [(str(name), type_from_json(kind)) for name, kind in json.loads(found[1])]
+        fields = [(str(name), type_from_json(kind)) for name, kind in json.loads(match[1])]
     except (ValueError, TypeError, StateplanError):
         return None
     names = node.args.get("columns")
@@ -179,57 +179,57 @@ def _recorded(text: str, node: nodes.CreateView) -> list[tuple[str, LogicalType]
 
 
 def _query_names(text: str, width: int) -> tuple[str, ...]:
-    """The names that a file says the query of a view gives its columns; nothing where it does not say it."""
-    found = _QUERY_NAMES.search(text)
-    if found is None:
+    """The names that a file says the query of a view gives its columns; nothing if it does not say it."""
+    match = _QUERY_NAMES.search(text)
+    if match is None:
         return ()
     try:
-        own = tuple(map(str, json.loads(found[1])))
+        own = tuple(map(str, json.loads(match[1])))
     except (ValueError, TypeError):
         return ()
     return own if len(own) == width else ()
 
 
 def read_function(text: str, file: str, identifier: ObjectIdentifier) -> CatalogFunction:
-    """The function that a file defines; it is not imported. Raises as :func:`read_object`."""
+    """The function that a file defines; it is not imported. Raises the same errors as :func:`read_object`."""
     node = _statement(text, file, identifier, nodes.FunctionStatement, fold=True)
     expression = node.args.get("expression")
     if node.args["action"] != "CREATE" or expression is None:
         raise CatalogError("CAT111.other_name", name=identifier.summary, place=Place(file), expected="CREATE FUNCTION")
     language = node.args.get("language") or "JAVA"
-    return CatalogFunction(node.this.name, _renamed(identifier, node.this.name), expression.name, language, False)
+    return CatalogFunction(node.this.name, _with_name(identifier, node.this.name), expression.name, language, False)
 
 
-def _renamed(identifier: ObjectIdentifier, name: str) -> ObjectIdentifier:
+def _with_name(identifier: ObjectIdentifier, name: str) -> ObjectIdentifier:
     return ObjectIdentifier(identifier.catalog, identifier.database, name)
 
 
 def read_database(text: str, file: str, name: str) -> Database:
-    """The database that a file defines. Raises as :func:`read_object`."""
+    """The database that a file defines. Raises the same errors as :func:`read_object`."""
     node = _statement(text, file, ObjectIdentifier("", "", name), nodes.CreateDatabase)
     comment = node.args.get("comment")
     return Database(name, None if comment is None else comment.name, ddl.options_of(node.args.get("options")))
 
 
-def _statement(text: str, file: str, identifier: ObjectIdentifier, wanted: type[N], fold: bool = False) -> N:
+def _statement(text: str, file: str, identifier: ObjectIdentifier, statement_type: type[N], fold: bool = False) -> N:
     """The one statement of a file, which creates what the file is called after."""
     summary = identifier.summary.lstrip(".")
     number = _FIRST.match(text)
     if number is not None and int(number[1]) > FORMAT:
         raise CatalogError("CAT112", name=summary, number=int(number[1]), most=FORMAT, place=Place(file))
     try:
-        found = parse(text, file)
+        statements = parse(text, file)
     except StateplanError as error:
         raise _wrong(summary, file, text, error) from error
-    expected = f"one statement, {_WORDS[wanted]} {quote(identifier.name)}"
-    if len(found) != 1 or not isinstance(found[0], wanted):
+    expected = f"one statement, {_WORDS[statement_type]} {quote(identifier.name)}"
+    if len(statements) != 1 or not isinstance(statements[0], statement_type):
         raise CatalogError("CAT111.other_name", name=summary, place=Place(file), expected=expected)
-    node: Any = found[0]
+    node: Any = statements[0]
     parts = ddl.parts_of(node.this)
     same = parts[-1].lower() == identifier.name.lower() if fold else parts[-1] == identifier.name
     if len(parts) != 1 or not same or node.args.get("temporary"):
         raise CatalogError("CAT111.other_name", name=summary, place=Place(file), expected=expected)
-    return found[0]
+    return statements[0]
 
 
 def _wrong(name: str, file: str, text: str, error: StateplanError) -> CatalogError:
@@ -237,7 +237,7 @@ def _wrong(name: str, file: str, text: str, error: StateplanError) -> CatalogErr
     if place is None or place.source != text:
         place = Place(file)
     reason = f"[{error.code}] {error.message}"
-    there = replace(place, file=file)
+    file_place = replace(place, file=file)
     return CatalogError(
-        "CAT111", name=f"'{name}'", reason=reason, place=there, expected=error.expected, hint=error.hint
+        "CAT111", name=f"'{name}'", reason=reason, place=file_place, expected=error.expected, hint=error.hint
     )

@@ -78,7 +78,7 @@ def folder_at(text: str) -> AnyPath:
 
 
 @contextmanager
-def disk(what: str, path: AnyPath) -> Iterator[None]:
+def disk(action: str, path: AnyPath) -> Iterator[None]:
     """Within, an error of the operating system becomes CatalogError CAT113. Raises GatewayError GW012 for a local path
     that is not below a root, where roots are held."""
     if isinstance(path, Path):
@@ -87,7 +87,7 @@ def disk(what: str, path: AnyPath) -> Iterator[None]:
         yield
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
-        raise CatalogError("CAT113", what=what, path=str(path), reason=reason) from error
+        raise CatalogError("CAT113", what=action, path=str(path), reason=reason) from error
 
 
 @contextmanager
@@ -95,14 +95,14 @@ def writing(folder: AnyPath) -> Iterator[None]:
     """Within, no other process writes to a folder. Raises CatalogError CAT113, CAT115."""
     with disk("be written to", folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder / _LOCK, _WAIT) as taken:
-            if not taken:
+        with locked(folder / _LOCK, _WAIT) as is_locked:
+            if not is_locked:
                 raise CatalogError("CAT115", path=str(folder), seconds=f"{_WAIT:g}")
             yield
 
 
 def read_file(path: AnyPath) -> str | None:
-    """The text of a file; None when there is none. Raises CatalogError CAT111, CAT113."""
+    """The text of a file; None if there is none. Raises CatalogError CAT111, CAT113."""
     with disk("be read", path):
         try:
             return path.read_text(encoding="utf-8")
@@ -128,12 +128,13 @@ def remove_file(path: AnyPath) -> None:
 
 
 def names_in(folder: AnyPath, ending: str) -> list[str]:
-    """The names that files of this ending stand for; none without the folder. Raises CatalogError CAT113."""
+    """The names of the objects in files with this ending; none if the folder does not exist. Raises CatalogError
+    CAT113."""
     with disk("be read", folder):
         if not folder.is_dir():
             return []
-        found = [path.name for path in folder.iterdir() if path.name.endswith(ending) and path.name[:1] != "."]
-    return [object_name(name.removesuffix(ending)) for name in found]
+        names = [path.name for path in folder.iterdir() if path.name.endswith(ending) and path.name[:1] != "."]
+    return [object_name(name.removesuffix(ending)) for name in names]
 
 
 class StoredCatalog(Catalog):
@@ -165,9 +166,9 @@ class StoredCatalog(Catalog):
 
     def databases(self) -> list[str]:
         with disk("be read", self.folder):
-            there = self.folder.is_dir()
-            found = [path.name for path in self.folder.iterdir() if path.name[:1] != "."] if there else []
-            names = [object_name(name) for name in found if (self.folder / name).is_dir()]
+            exists = self.folder.is_dir()
+            folder_names = [path.name for path in self.folder.iterdir() if path.name[:1] != "."] if exists else []
+            names = [object_name(name) for name in folder_names if (self.folder / name).is_dir()]
         return list(dict.fromkeys([self.default_database, *names]))
 
     def _has(self, database: str) -> bool:
@@ -202,7 +203,7 @@ class StoredCatalog(Catalog):
                     raise OSError(None, "it cannot be removed")
 
     def _of(self, database: str) -> AnyPath:
-        return self.folder / _checked(database)
+        return self.folder / _require_file_name(database)
 
     # tables and views
 
@@ -215,7 +216,7 @@ class StoredCatalog(Catalog):
             return next((kind for kind in _FOLDERS if self._path(identifier, kind).is_file()), None)
 
     def _path(self, identifier: ObjectIdentifier, kind: str) -> AnyPath:
-        return self._of(identifier.database) / _FOLDERS[kind] / f"{_checked(identifier.name)}.sql"
+        return self._of(identifier.database) / _FOLDERS[kind] / f"{_require_file_name(identifier.name)}.sql"
 
     def find(self, identifier: ObjectIdentifier) -> CatalogObject | None:
         for kind in _FOLDERS:
@@ -223,11 +224,11 @@ class StoredCatalog(Catalog):
             text = read_file(path)
             if text is None:
                 continue
-            known = self._read.get(identifier)
-            if known is None or known[0] != text:
-                known = text, read_object(text, str(path), identifier, kind, self._session)
-                self._read[identifier] = known
-            return known[1]
+            cached_object = self._read.get(identifier)
+            if cached_object is None or cached_object[0] != text:
+                cached_object = text, read_object(text, str(path), identifier, kind, self._session)
+                self._read[identifier] = cached_object
+            return cached_object[1]
         self._read.pop(identifier, None)
         return None
 
@@ -243,14 +244,14 @@ class StoredCatalog(Catalog):
         text = object_text(item)
         with writing(self.folder):
             if self.kind(item.identifier) != item.kind:
-                raise self._gone(item.identifier)
+                raise self._missing_object(item.identifier)
             write_file(self._path(item.identifier, item.kind), text)
 
     def drop(self, identifier: ObjectIdentifier) -> None:
         with writing(self.folder):
             kind = self.kind(identifier)
             if kind is None:
-                raise self._gone(identifier)
+                raise self._missing_object(identifier)
             remove_file(self._path(identifier, kind))
 
     def rename(self, identifier: ObjectIdentifier, name: str) -> bool:
@@ -258,25 +259,24 @@ class StoredCatalog(Catalog):
         with writing(self.folder):
             item = self.find(identifier)
             if item is None:
-                raise self._gone(identifier)
+                raise self._missing_object(identifier)
             if self.kind(new) is not None:
                 return False
             write_file(self._path(new, item.kind), object_text(replace(item, identifier=new)))
             remove_file(self._path(identifier, item.kind))
         return True
 
-    def _gone(self, identifier: ObjectIdentifier) -> CatalogError:
+    def _missing_object(self, identifier: ObjectIdentifier) -> CatalogError:
         return CatalogError("CAT116", summary=identifier.summary)
 
     # functions
 
     def function_path(self, key: tuple[str, str]) -> AnyPath:
         """The file of a function."""
-        return self._of(key[0]) / _FUNCTIONS / f"{_checked(key[1])}.sql"
+        return self._of(key[0]) / _FUNCTIONS / f"{_require_file_name(key[1])}.sql"
 
     def function(self, key: tuple[str, str]) -> CatalogFunction | None:
-        """A function; None when there is none. Raises CatalogError; StateplanError when the session must not use
-        it."""
+        """A function; None if there is none. Raises CatalogError; StateplanError when the session must not use it."""
         path = self.function_path(key)
         text = read_file(path)
         if text is None:
@@ -285,12 +285,12 @@ class StoredCatalog(Catalog):
         return read_function(text, str(path), identifier)
 
 
-def _checked(name: str) -> str:
+def _require_file_name(name: str) -> str:
     """The name of a file for an object. Raises CatalogError CAT118, when no file can be called like this."""
-    found = file_name(name)
-    if not found or len(found) > _MOST:
+    stem = file_name(name)
+    if not stem or len(stem) > _MOST:
         raise CatalogError("CAT118", name=name[:40], most=_MOST, what="file")
-    return found
+    return stem
 
 
 class _StoredFunctions(MutableMapping[tuple[str, str], CatalogFunction]):
@@ -300,10 +300,10 @@ class _StoredFunctions(MutableMapping[tuple[str, str], CatalogFunction]):
         self._catalog = catalog
 
     def __getitem__(self, key: tuple[str, str]) -> CatalogFunction:
-        found = self._catalog.function(key)
-        if found is None:
+        function = self._catalog.function(key)
+        if function is None:
             raise KeyError(key)
-        return found
+        return function
 
     def __contains__(self, key: object) -> bool:
         return isinstance(key, tuple) and read_file(self._catalog.function_path(key)) is not None

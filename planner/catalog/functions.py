@@ -30,7 +30,7 @@ class CatalogFunction:
     Attributes:
         reference: ``module.name`` of CREATE FUNCTION; None for one that was given from Python.
         language: PYTHON, JAVA, SCALA or SQL.
-        given: the function that was given from Python.
+        function: the function that was given from Python.
     """
 
     name: str
@@ -38,7 +38,7 @@ class CatalogFunction:
     reference: str | None
     language: str
     temporary: bool
-    given: UserFunction | None = None
+    function: UserFunction | None = None
 
     @property
     def summary(self) -> str:
@@ -54,8 +54,8 @@ class CatalogFunction:
         Raises:
             SqlError: SQL210 (it cannot be imported), SQL211 (not Python), SQL214 (not a declared function).
         """
-        if self.given is not None:
-            return self.given
+        if self.function is not None:
+            return self.function
         if self.language != "PYTHON":
             raise SqlError("SQL211", name=self.summary, language=self.language.capitalize(), place=place)
         try:
@@ -158,17 +158,17 @@ class FunctionCatalog:
             return True
         if if_exists:
             return False
-        raise self._missing(function.summary, place)
+        raise self._missing_function(function.summary, place)
 
-    def _missing(self, summary: str, place: Place | None) -> CatalogError:
-        known = [f.summary for f in self.all()]
+    def _missing_function(self, summary: str, place: Place | None) -> CatalogError:
+        known_names = [f.summary for f in self.all()]
         name = summary.rpartition(".")[2]
         near = nearest(name, [f.name for f in self.all()])
         return CatalogError(
             "CAT061",
             summary=summary,
             place=place,
-            expected=f"one of {', '.join(sorted(known)[:8])}" if known else None,
+            expected=f"one of {', '.join(sorted(known_names)[:8])}" if known_names else None,
             hint=near or "CREATE FUNCTION makes one",
         )
 
@@ -178,9 +178,9 @@ class FunctionCatalog:
 
     def names(self, catalog: str, database: str) -> list[str]:
         """Names of the system's functions and those of a database, sorted, in small letters. Raises CatalogError."""
-        here = {key[2] for key in self._temporary if key[:2] == (catalog, database)}
-        here |= {name for owner, name in self._permanent.functions_of(catalog) if owner == database}
-        return sorted(here | {f.name.lower() for f in self._system.values()})
+        names = {key[2] for key in self._temporary if key[:2] == (catalog, database)}
+        names |= {name for owner, name in self._permanent.functions_of(catalog) if owner == database}
+        return sorted(names | {f.name.lower() for f in self._system.values()})
 
     # what a name means
 
@@ -191,10 +191,10 @@ class FunctionCatalog:
     def of_catalog(self, identifier: ObjectIdentifier) -> CatalogFunction | None:
         """The function of a database, a temporary one first. Raises CatalogError."""
         catalog, database, name = _key(identifier)
-        found = self._temporary.get((catalog, database, name))
-        return found or self._permanent.functions_of(catalog).get((database, name))
+        function = self._temporary.get((catalog, database, name))
+        return function or self._permanent.functions_of(catalog).get((database, name))
 
-    def called(
+    def resolve_call(
         self, parts: Sequence[str], current: tuple[str, str], place: Place | None, built_in: bool
     ) -> FoundFunction | None:
         """What the name ``parts`` of a call means if it is a user-defined function; None for none.
@@ -211,16 +211,16 @@ class FunctionCatalog:
         """
         name = parts[-1]
         if len(parts) == 1:
-            found = self.system(name)
-            if found is not None:
-                return FoundFunction(replace(self.loaded(found, place), name=name), system_name=name)
+            function = self.system(name)
+            if function is not None:
+                return FoundFunction(replace(self.load_function(function, place), name=name), system_name=name)
             if built_in:
                 return None
         identifier = ObjectIdentifier(*[*current][: 3 - len(parts)], *parts)
-        found = self.of_catalog(identifier)
-        if found is None:
+        function = self.of_catalog(identifier)
+        if function is None:
             return None
-        return FoundFunction(replace(self.loaded(found, place), name=name), catalog_name=str(identifier))
+        return FoundFunction(replace(self.load_function(function, place), name=name), catalog_name=str(identifier))
 
     def of_plan(self, system_name: str | None, catalog_name: str | None, place: Place | None = None) -> UserFunction:
         """The function that a plan calls by a name.
@@ -229,16 +229,16 @@ class FunctionCatalog:
             CatalogError: CAT061, when the session has none of this name.
             SqlError: SQL210 to SQL214, when it cannot be used.
         """
-        found = None
+        function = None
         if system_name is not None:
-            found = self.system(system_name)
+            function = self.system(system_name)
         elif catalog_name is not None:
-            found = self.of_catalog(ObjectIdentifier(*_parts(catalog_name)))
-        if found is None:
-            raise self._missing((system_name or ".".join(_parts(catalog_name or ""))), place)
-        return self.loaded(found, place)
+            function = self.of_catalog(ObjectIdentifier(*_parts(catalog_name)))
+        if function is None:
+            raise self._missing_function((system_name or ".".join(_parts(catalog_name or ""))), place)
+        return self.load_function(function, place)
 
-    def loaded(self, function: CatalogFunction, place: Place | None = None) -> UserFunction:
+    def load_function(self, function: CatalogFunction, place: Place | None = None) -> UserFunction:
         """The function itself; its module is imported, if the session may do that.
 
         Raises:
@@ -278,10 +278,10 @@ Functions: TypeAlias = Callable[[Sequence[str], Place | None, bool], FoundFuncti
 """What the name of a call means if it is a user-defined function; the flag says that a built-in one has this name."""
 
 
-def require_kind(found: FoundFunction, wanted: str, place: Place | None, clause: str) -> UserFunction:
-    """The function, which must be of the kind ``wanted``. Raises SqlError SQL212."""
-    function = found.function
-    if function.kind != wanted:
+def require_kind(function_match: FoundFunction, kind: str, place: Place | None, clause: str) -> UserFunction:
+    """The function, which must be of the kind ``kind``. Raises SqlError SQL212."""
+    function = function_match.function
+    if function.kind != kind:
         raise SqlError(
             "SQL212",
             name=function.name,

@@ -26,7 +26,7 @@ _DATABASE = "The database that is current after USE CATALOG."
 
 @dataclass(frozen=True)
 class OwnType:
-    """A type of catalog that is no connector's.
+    """A type of catalog that is not a connector's.
 
     Attributes:
         name: the value of ``type``.
@@ -45,7 +45,7 @@ def _in_memory(name: str, values: Mapping[str, Any], session: CatalogManager) ->
     return MemoryCatalog(name, values["default-database"])
 
 
-def _stored(name: str, values: Mapping[str, Any], session: CatalogManager) -> Catalog:
+def _stored_catalog(name: str, values: Mapping[str, Any], session: CatalogManager) -> Catalog:
     return StoredCatalog(name, values["path"], values["default-database"], session)
 
 
@@ -65,7 +65,7 @@ OWN: dict[str, OwnType] = {
                 Option("default-database", OptionType.STRING, _DATABASE, default="default"),
             ),
             ("path",),
-            _stored,
+            _stored_catalog,
         ),
     )
 }
@@ -85,13 +85,13 @@ def find_type(options: Mapping[str, str], place: Place | None = None) -> OwnType
             cannot be used.
     """
     name = options.get("type")
-    found = None if name is None else OWN.get(name) or find_catalog_type(name, place)
-    if found is None:
+    catalog_type = None if name is None else OWN.get(name) or find_catalog_type(name, place)
+    if catalog_type is None:
         names = type_names()
         problem = "the catalog has no option 'type'" if name is None else f"unknown type of catalog '{name}'"
         hint = None if name is None else nearest(name, names)
         raise OptionError("OPT004", problem=problem, names=names, place=place, hint=hint)
-    return found
+    return catalog_type
 
 
 def check_options(

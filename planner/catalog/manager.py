@@ -48,10 +48,10 @@ class CatalogStore(Protocol):
         """Of the catalogs. Raises CatalogError."""
 
     def read(self, name: str) -> CatalogDescriptor | None:
-        """The definition of a catalog; None when there is none. Raises CatalogError."""
+        """The definition of a catalog; None if there is none. Raises CatalogError."""
 
     def write(self, name: str, descriptor: CatalogDescriptor) -> bool:
-        """Keeps a definition; False when there is one of this name. Raises CatalogError."""
+        """Keeps a definition; False if there is one of this name. Raises CatalogError."""
 
     def remove(self, name: str) -> None:
         """Forgets a definition. Raises CatalogError."""
@@ -65,7 +65,7 @@ class CatalogManager:
         check_table: raises StateplanError when a statement must not use a table with these options, which it gives
             in a hint: to plan a query is to look at the folders of its tables.
         check_function: raises StateplanError when a session must not import a function of Python.
-        opened: makes the catalog of a name and a definition; raises StateplanError.
+        open_catalog: makes the catalog of a name and a definition; raises StateplanError.
         query_fields: name and type of the columns of a query, from the tables of a view of this catalog and the text
             that it was read from; raises StateplanError.
         store: the catalog store; None without one. Raises OptionError.
@@ -73,7 +73,7 @@ class CatalogManager:
 
     check_table: Callable[[Mapping[str, str], Place | None], None]
     check_function: Callable[[CatalogFunction, Place | None], None]
-    opened: Callable[[str, CatalogDescriptor], Catalog]
+    open_catalog: Callable[[str, CatalogDescriptor], Catalog]
     query_fields: Callable[[exp.Expr, CatalogManager, str], list[tuple[str, LogicalType]]]
     store: Callable[[], CatalogStore | None]
 
@@ -90,7 +90,7 @@ class CatalogManager:
         self.correlations = Correlations()
         self.check_table = lambda options, place: None
         self.check_function = lambda function, place: None
-        self.opened = lambda name, descriptor: MemoryCatalog(name)
+        self.open_catalog = lambda name, descriptor: MemoryCatalog(name)
         self.query_fields = lambda query, catalog, source: []
         self.store = lambda: None
 
@@ -102,10 +102,10 @@ class CatalogManager:
         return other
 
     @contextmanager
-    def creating(self, declared: CatalogTable, sink: CatalogTable) -> Iterator[None]:
-        """Within the block an INSERT is that of CREATE TABLE ... AS: its rows have the columns of ``declared``, in
-        their order, and go into ``sink``, which need not be in the catalog. Queries do not see it."""
-        self.creation = (declared, sink)
+    def creating(self, declared_table: CatalogTable, sink: CatalogTable) -> Iterator[None]:
+        """Within the block an INSERT is that of CREATE TABLE ... AS: its rows have the columns of ``declared_table``,
+        in their order, and go into ``sink``, which need not be in the catalog. Queries do not see it."""
+        self.creation = (declared_table, sink)
         try:
             yield
         finally:
@@ -118,7 +118,7 @@ class CatalogManager:
         return other
 
     def refresh(self) -> None:
-        """Called before each statement: what catalogs have been told of is to be asked for again."""
+        """Called before each statement. Cached answers of catalogs are no longer used."""
         for catalog in [*self._catalogs.values(), *(catalog for _, catalog in self._from_store.values())]:
             catalog.refresh()
 
@@ -127,21 +127,21 @@ class CatalogManager:
     def functions_of(self, catalog: str) -> CatalogFunctions:
         """The functions of a catalog, by database and name in small letters. Those of a catalog that is not there are
         known to this session alone. Raises CatalogError."""
-        found = self._catalog(catalog)
-        return self._stray.setdefault(catalog, {}) if found is None else found.functions
+        owner = self._catalog(catalog)
+        return self._stray.setdefault(catalog, {}) if owner is None else owner.functions
 
     def nearby_functions(self) -> Iterable[CatalogFunction]:
         """The functions of catalogs that ask nobody."""
         for catalog in self._nearby():
             for key in catalog.functions:
-                with suppress(StateplanError):  # it is told when the function is used
+                with suppress(StateplanError):  # the error is raised when the function is used
                     yield catalog.functions[key]
         for functions in self._stray.values():
             yield from functions.values()
 
     def function(self, parts: Sequence[str], place: Place | None, built_in: bool) -> FoundFunction | None:
-        """The user-defined function that a call names; see :meth:`FunctionCatalog.called`."""
-        return self.functions.called(parts, (self.current_catalog, self.current_database), place, built_in)
+        """The user-defined function that a call names; see :meth:`FunctionCatalog.resolve_call`."""
+        return self.functions.resolve_call(parts, (self.current_catalog, self.current_database), place, built_in)
 
     # names
 
@@ -157,7 +157,7 @@ class CatalogManager:
         return ObjectIdentifier(*full)
 
     def find(self, parts: Sequence[str], place: Place | None = None) -> CatalogObject | None:
-        """The table or view that ``parts`` name, a temporary one first; None when there is none."""
+        """The table or view that ``parts`` name, a temporary one first; None if there is none."""
         identifier = self.qualify(parts, place)
         return self._temporary.get(identifier) or self._permanent(identifier)
 
@@ -170,7 +170,7 @@ class CatalogManager:
         return identifier in self._temporary if temporary else self._kind(identifier) is not None
 
     def lookup(self, identifier: ObjectIdentifier, temporary: bool) -> CatalogObject | None:
-        """The temporary or the permanent object of this name, hidden or not; None when there is none."""
+        """The temporary or the permanent object of this name, hidden or not; None if there is none."""
         return self._temporary.get(identifier) if temporary else self._permanent(identifier)
 
     def resolve(self, parts: Sequence[str], place: Place | None = None) -> CatalogObject:
@@ -182,12 +182,12 @@ class CatalogManager:
         """
         identifier = self.qualify(parts, place)
         try:
-            found = self._temporary.get(identifier) or self._permanent(identifier)
+            item = self._temporary.get(identifier) or self._permanent(identifier)
         except StateplanError as error:
             error.place = error.place or place
             raise
-        if found is not None:
-            return found
+        if item is not None:
+            return item
         self.require_database(identifier.catalog, identifier.database, place)
         raise CatalogError(
             "CAT002",
@@ -200,28 +200,28 @@ class CatalogManager:
 
     def _catalog(self, name: str) -> Catalog | None:
         """The catalog; one of the store is opened when it is first used, and again when its definition changes."""
-        found = self._catalogs.get(name)
-        if found is not None:
-            return found
+        catalog = self._catalogs.get(name)
+        if catalog is not None:
+            return catalog
         store = self.store()
         descriptor = None if store is None else store.read(name)
         if descriptor is None:
             self._from_store.pop(name, None)
             return None
-        known, found = self._from_store.get(name, (None, None))
-        if found is None or known != descriptor:
-            found = self.opened(name, descriptor)
-            self._from_store[name] = (descriptor, found)
-        return found
+        cached_descriptor, catalog = self._from_store.get(name, (None, None))
+        if catalog is None or cached_descriptor != descriptor:
+            catalog = self.open_catalog(name, descriptor)
+            self._from_store[name] = (descriptor, catalog)
+        return catalog
 
     def _nearby(self) -> Iterator[Catalog]:
         for name in self.list_catalogs():
             try:
-                found = self._catalog(name)
-            except StateplanError:  # it is told when the catalog is used
+                catalog = self._catalog(name)
+            except StateplanError:  # the error is raised when the catalog is used
                 continue
-            if found is not None and found.is_local:
-                yield found
+            if catalog is not None and catalog.is_local:
+                yield catalog
 
     def _permanent(self, identifier: ObjectIdentifier) -> CatalogObject | None:
         catalog = self._catalog(identifier.catalog)
@@ -244,13 +244,13 @@ class CatalogManager:
     # catalogs and databases
 
     def require_catalog(self, name: str, place: Place | None = None) -> Catalog:
-        """The catalog. Raises CatalogError CAT003 when there is none of this name."""
-        found = self._catalog(name)
-        if found is None:
+        """The catalog. Raises CatalogError CAT003, none has this name."""
+        catalog = self._catalog(name)
+        if catalog is None:
             names = self.list_catalogs()
             hint = nearest(name, names)
             raise CatalogError("CAT003", name=name, place=place, expected=_one_of("a catalog", names), hint=hint)
-        return found
+        return catalog
 
     def is_local(self, name: str) -> bool:
         """Whether there is such a catalog, and it asks nobody for what it has."""
@@ -260,17 +260,17 @@ class CatalogManager:
         """What a catalog was created with; it is not opened. Raises CatalogError CAT003 when there is no such
         catalog."""
         store = self.store()
-        found = self._descriptors.get(name) or (None if store is None else store.read(name))
-        if found is None:
+        descriptor = self._descriptors.get(name) or (None if store is None else store.read(name))
+        if descriptor is None:
             self.require_catalog(name, place)
             raise AssertionError("a catalog without a descriptor")
-        return found
+        return descriptor
 
     def require_database(self, catalog: str, name: str, place: Place | None = None) -> Database:
         """The database. Raises CatalogError CAT003 or CAT004 when it is not there."""
         owner = self.require_catalog(catalog, place)
-        found = owner.database(name)
-        if found is None:
+        database = owner.database(name)
+        if database is None:
             names = owner.databases()
             raise CatalogError(
                 "CAT004",
@@ -280,7 +280,7 @@ class CatalogManager:
                 expected=_one_of("a database", names),
                 hint=nearest(name, names),
             )
-        return found
+        return database
 
     def list_catalogs(self) -> list[str]:
         """Names of the session's catalogs, and those of the catalog store."""
@@ -306,7 +306,7 @@ class CatalogManager:
             name: of the catalog.
             default_database: of a catalog in memory, without a descriptor.
             descriptor: what it is.
-            if_not_exists: whether one of this name is no error.
+            if_not_exists: whether one of this name is not an error.
             place: of the name.
 
         Raises:
@@ -320,14 +320,14 @@ class CatalogManager:
             raise CatalogError("CAT005", name=name, place=place)
         if descriptor is None:
             descriptor = CatalogDescriptor({"type": IN_MEMORY})
-            made: Catalog = MemoryCatalog(name, default_database)
+            catalog: Catalog = MemoryCatalog(name, default_database)
         else:
-            made = self.opened(name, descriptor)
-            made.connect()
+            catalog = self.open_catalog(name, descriptor)
+            catalog.connect()
         if store is None:
-            self._catalogs[name], self._descriptors[name] = made, descriptor
+            self._catalogs[name], self._descriptors[name] = catalog, descriptor
         elif store.write(name, descriptor):
-            self._from_store[name] = (descriptor, made)
+            self._from_store[name] = (descriptor, catalog)
         elif not if_not_exists:
             raise CatalogError("CAT005", name=name, place=place)
         return True
@@ -338,8 +338,8 @@ class CatalogManager:
         Raises CatalogError CAT003; CAT006 for the current one.
         """
         store = self.store()
-        stored = store is not None and name in store.names()
-        if name not in self._catalogs and not stored:
+        is_stored = store is not None and name in store.names()
+        if name not in self._catalogs and not is_stored:
             if if_exists:
                 return
             self.require_catalog(name, place)
@@ -389,18 +389,18 @@ class CatalogManager:
         assert owner is not None
         if (catalog, name) == (self.current_catalog, self.current_database):
             raise CatalogError("CAT009", catalog=catalog, name=name, place=place)
-        there = [*owner.kinds(name), *(function for database, function in owner.functions if database == name)]
-        if there and not cascade:
-            raise CatalogError("CAT008", catalog=catalog, name=name, listed=_listed(there), place=place)
+        contents = [*owner.kinds(name), *(function for database, function in owner.functions if database == name)]
+        if contents and not cascade:
+            raise CatalogError("CAT008", catalog=catalog, name=name, listed=_name_list(contents), place=place)
         owner.drop_database(name)
 
     def use_catalog(self, name: str, place: Place | None = None) -> None:
         """Makes the catalog current, and its default database. Raises CatalogError CAT003."""
-        found = self.require_catalog(name, place)
+        catalog = self.require_catalog(name, place)
         if name != self.current_catalog:
-            found.connect()
+            catalog.connect()
             self.current_catalog = name
-            self.current_database = found.default_database
+            self.current_database = catalog.default_database
 
     def use_database(self, parts: Sequence[str], place: Place | None = None) -> None:
         """Makes ``[catalog.]database`` current. Raises CatalogError CAT001, CAT003, CAT004."""
@@ -425,11 +425,11 @@ class CatalogManager:
     def temporary(self, catalog: str | None = None, database: str | None = None) -> dict[str, CatalogObject]:
         """The temporary tables and views of a database. Anonymous tables, whose names begin with ``*``, are not among
         them."""
-        here = (catalog or self.current_catalog, database or self.current_database)
+        namespace = (catalog or self.current_catalog, database or self.current_database)
         return {
             identifier.name: item
             for identifier, item in self._temporary.items()
-            if (identifier.catalog, identifier.database) == here and identifier.name[:1] != "*"
+            if (identifier.catalog, identifier.database) == namespace and identifier.name[:1] != "*"
         }
 
     def kinds(self, catalog: str | None = None, database: str | None = None) -> dict[str, str]:
@@ -438,9 +438,9 @@ class CatalogManager:
         catalog = self.current_catalog if catalog is None else catalog
         database = self.current_database if database is None else database
         owner = self._catalog(catalog)
-        found = {} if owner is None else owner.kinds(database)
-        found |= {name: item.kind for name, item in self.temporary(catalog, database).items()}
-        return dict(sorted(found.items()))
+        kinds_by_name = {} if owner is None else owner.kinds(database)
+        kinds_by_name |= {name: item.kind for name, item in self.temporary(catalog, database).items()}
+        return dict(sorted(kinds_by_name.items()))
 
     def list_tables(self, catalog: str | None = None, database: str | None = None) -> list[str]:
         """Names of tables and views, as SHOW TABLES lists them."""
@@ -461,9 +461,9 @@ class CatalogManager:
             return True
         if if_not_exists:
             return False
-        taken = self._temporary[identifier].kind if item.temporary else self._kind(identifier) or item.kind
+        kind_in_use = self._temporary[identifier].kind if item.temporary else self._kind(identifier) or item.kind
         sort = "temporary " if item.temporary else ""
-        raise CatalogError("CAT010", sort=sort, kind=taken.lower(), summary=identifier.summary, place=place)
+        raise CatalogError("CAT010", sort=sort, kind=kind_in_use.lower(), summary=identifier.summary, place=place)
 
     def _add(self, item: CatalogObject) -> bool:
         if not item.temporary:
@@ -522,24 +522,26 @@ class CatalogManager:
                 object hides the permanent one.
         """
         identifier = self.qualify(parts, place)
-        hidden = self._temporary.get(identifier)
-        found = hidden.kind if temporary and hidden else None if temporary else self._kind(identifier)
+        temporary_object = self._temporary.get(identifier)
+        actual_kind = (
+            temporary_object.kind if temporary and temporary_object else None if temporary else self._kind(identifier)
+        )
         other = {"TABLE": "VIEW", "VIEW": "TABLE"}[kind]
-        if hidden is not None and not temporary:
+        if temporary_object is not None and not temporary:
             raise CatalogError(
                 "CAT012",
-                kind=hidden.kind.lower(),
-                problem="hides the permanent one" if found else "needs DROP TEMPORARY",
+                kind=temporary_object.kind.lower(),
+                problem="hides the permanent one" if actual_kind else "needs DROP TEMPORARY",
                 summary=identifier.summary,
-                drop=f"DROP TEMPORARY {hidden.kind} {identifier.name}",
+                drop=f"DROP TEMPORARY {temporary_object.kind} {identifier.name}",
                 place=place,
             )
-        if found is None:
+        if actual_kind is None:
             if if_exists:
                 return False
             hiding = self.temporary(identifier.catalog, identifier.database)
             kinds = self.kinds(identifier.catalog, identifier.database)
-            names = [n for n, listed in kinds.items() if listed == kind and (n in hiding) == temporary]
+            names = [n for n, kind_of_name in kinds.items() if kind_of_name == kind and (n in hiding) == temporary]
             sort = "temporary " if temporary else ""
             raise CatalogError(
                 "CAT002",
@@ -549,11 +551,11 @@ class CatalogManager:
                 expected=_one_of(f"a {sort}{kind.lower()}", names),
                 hint=nearest(identifier.name, names),
             )
-        if found != kind:
+        if actual_kind != kind:
             raise CatalogError(
                 "CAT011",
                 summary=identifier.summary,
-                item=found.lower(),
+                item=actual_kind.lower(),
                 kind=kind.lower(),
                 place=place,
                 hint=f"DROP {'TEMPORARY ' if temporary else ''}{other} {identifier.name}",
@@ -572,16 +574,20 @@ class CatalogManager:
                 "CAT012", summary=identifier.summary, kind=item.kind.lower(), problem="cannot be renamed", place=place
             )
         if not self.require_catalog(identifier.catalog, place).rename(identifier, new.name):
-            taken = ObjectIdentifier(identifier.catalog, identifier.database, new.name)
+            name_in_use = ObjectIdentifier(identifier.catalog, identifier.database, new.name)
             hint = "choose another name, or drop it first"
-            raise CatalogError("CAT010", kind=item.kind.lower(), sort="", summary=taken.summary, place=place, hint=hint)
+            raise CatalogError(
+                "CAT010", kind=item.kind.lower(), sort="", summary=name_in_use.summary, place=place, hint=hint
+            )
 
 
-def _listed(names: Iterable[str], most: int = 8) -> str:
-    shown = sorted(names)
-    return ", ".join(shown[:most]) + (f" and {len(shown) - most} more" if len(shown) > most else "")
+def _name_list(names: Iterable[str], most: int = 8) -> str:
+    sorted_names = sorted(names)
+    return ", ".join(sorted_names[:most]) + (
+        f" and {len(sorted_names) - most} more" if len(sorted_names) > most else ""
+    )
 
 
-def _one_of(what: str, names: Iterable[str]) -> str:
-    listed = _listed(names)
-    return f"{what}: {listed}" if listed else f"{what}; there is none yet"
+def _one_of(subject: str, names: Iterable[str]) -> str:
+    list_text = _name_list(names)
+    return f"{subject}: {list_text}" if list_text else f"{subject}; there is none yet"

@@ -15,7 +15,7 @@ from stateplan.functions.rex import Rex
 
 DEFAULT_CATALOG = "default_catalog"
 DEFAULT_DATABASE = "default_database"
-PHYSICAL, COMPUTED, METADATA = "PHYSICAL", "COMPUTED", "METADATA"
+PHYSICAL, COMPUTED_COLUMN, METADATA = "PHYSICAL", "COMPUTED", "METADATA"
 
 
 def quote(name: str) -> str:
@@ -56,7 +56,7 @@ class Column:
         rex: of a COMPUTED column, over the table's physical and metadata columns, in their order.
         expression_sql: of a COMPUTED column, Flink's ``serializableString`` (every name backquoted).
         metadata_key: of a METADATA column whose key is not its name (``FROM 'key'``).
-        virtual: of a METADATA column: read only, left out when writing.
+        virtual: of a METADATA column: read only, omitted when writing.
         comment: COMMENT text.
     """
 
@@ -76,7 +76,7 @@ class Column:
 
     @property
     def is_computed(self) -> bool:
-        return self.kind == COMPUTED
+        return self.kind == COMPUTED_COLUMN
 
     @property
     def is_metadata(self) -> bool:
@@ -143,7 +143,7 @@ class TableSchema:
         """Position of the column in :attr:`columns`.
 
         Raises:
-            KeyError: there is none.
+            KeyError: it does not exist.
         """
         for i, column in enumerate(self.columns):
             if column.name == name:
@@ -159,10 +159,10 @@ class TableSchema:
         return [column.type for column in self.columns]
 
     def get_field_data_type(self, field: int | str) -> LogicalType | None:
-        """The type of a column by its name or position, from 0; None when there is no such column."""
+        """The type of a column by its name or position, from 0; None if there is no such column."""
         if isinstance(field, str):
-            found = self.column(field)
-            return None if found is None else found.type
+            column = self.column(field)
+            return None if column is None else column.type
         return self.columns[field].type if 0 <= field < len(self.columns) else None
 
     def get_field_count(self) -> int:
@@ -196,8 +196,8 @@ class CatalogTable:
     def with_options(self, changes: Mapping[str, str], places: Mapping[str, Place] | None = None) -> CatalogTable:
         """The same table with ``changes``, written at ``places``, laid over its options (an OPTIONS hint, ALTER TABLE
         SET)."""
-        kept = {key: place for key, place in self.option_places.items() if key not in changes}
-        return replace(self, options={**self.options, **changes}, option_places={**kept, **(places or {})})
+        kept_places = {key: place for key, place in self.option_places.items() if key not in changes}
+        return replace(self, options={**self.options, **changes}, option_places={**kept_places, **(places or {})})
 
 
 @dataclass(frozen=True)

@@ -28,15 +28,15 @@ def context_resolved_table(table: CatalogTable, objects: str = "ALL") -> Context
     identifier = str(table.identifier)
     if objects == "IDENTIFIER" or table.temporary:
         return ContextResolvedTable(identifier=identifier)
-    whole = objects == "ALL"
+    writes_all = objects == "ALL"
     return ContextResolvedTable(
         identifier=identifier,
         resolved_table=ResolvedTable(
             table_schema=plan_schema(table),
             distribution=table.distribution,
             partition_keys=table.partition_keys,
-            comment=(table.comment or None) if whole else None,
-            options=dict(sorted(table.options.items())) if whole else None,
+            comment=(table.comment or None) if writes_all else None,
+            options=dict(sorted(table.options.items())) if writes_all else None,
         ),
     )
 
@@ -79,14 +79,14 @@ def _column(column: Column, table: CatalogTable) -> specs.Column:
 def reduce_tables(graph: ExecGraph, catalog: CatalogManager, objects: str) -> ExecGraph:
     """The graph as a plan file holds it: with no more of each table than ``table.plan.compile.catalog-objects`` says,
     and of a temporary table only its name."""
-    changed = []
+    new_nodes = []
     for node in graph.nodes:
         table = table_of(node)
         if table is None or table.resolved_table is None:
             continue
         if objects == "IDENTIFIER" or catalog.is_temporary(table.path):
-            changed.append(with_table(node, table.model_copy(update={"resolved_table": None})))
+            new_nodes.append(with_table(node, table.model_copy(update={"resolved_table": None})))
         elif objects == "SCHEMA":
             smaller = table.resolved_table.model_copy(update={"options": None, "comment": None})
-            changed.append(with_table(node, table.model_copy(update={"resolved_table": smaller})))
-    return graph.replace(changed) if changed else graph
+            new_nodes.append(with_table(node, table.model_copy(update={"resolved_table": smaller})))
+    return graph.replace(new_nodes) if new_nodes else graph

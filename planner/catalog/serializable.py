@@ -109,10 +109,10 @@ def _call(node: exp.Anonymous) -> _Piece:
         return form.format(*texts), _TIGHT
     if name.startswith("JSON_"):
         return to_sql(node), _TIGHT
-    return f"{quote(name) if name in _QUOTED else name}({', '.join(texts)})", _TIGHT
+    return f"{quote(name) if name in _QUOTED_FUNCTIONS else name}({', '.join(texts)})", _TIGHT
 
 
-_QUOTED = frozenset({"TO_TIMESTAMP_LTZ", "SOURCE_WATERMARK", "CURRENT_WATERMARK"})
+_QUOTED_FUNCTIONS = frozenset({"TO_TIMESTAMP_LTZ", "SOURCE_WATERMARK", "CURRENT_WATERMARK"})
 """Functions that Calcite has no operator of its own for (``BridgingSqlFunction``): their names are quoted."""
 
 _FORMS: dict[tuple[str, int], str] = {

@@ -33,8 +33,8 @@ def options_clause(options: Mapping[str, str]) -> list[str]:
     """The lines of a WITH clause, with stars for secrets; none without options."""
     if not options:
         return []
-    shown = sorted(redacted_options(options).items())
-    return ["WITH (", ",\n".join(f"  {text_literal(k)} = {text_literal(v)}" for k, v in shown), ")"]
+    public_options = sorted(redacted_options(options).items())
+    return ["WITH (", ",\n".join(f"  {text_literal(k)} = {text_literal(v)}" for k, v in public_options), ")"]
 
 
 def _names(names: Iterable[str]) -> str:
@@ -43,7 +43,7 @@ def _names(names: Iterable[str]) -> str:
 
 def _show_table(table: CatalogTable, name: str) -> str:
     schema = table.schema
-    elements = [f"{quote(c.name)} {_declared(c)}{_comment(c.comment)}" for c in schema.columns]
+    elements = [f"{quote(c.name)} {_column_text(c)}{_comment(c.comment)}" for c in schema.columns]
     elements += [f"WATERMARK FOR {quote(w.column)} AS {w.expression_sql}" for w in schema.watermarks]
     if schema.primary_key:
         constraint = quote(schema.primary_key_name or "")
@@ -62,17 +62,17 @@ def _show_table(table: CatalogTable, name: str) -> str:
     return "\n".join([*lines, *options_clause(table.options)])
 
 
-def _distribution(found: Distribution) -> str:
+def _distribution(distribution: Distribution) -> str:
     words = ["DISTRIBUTED"]
-    if found.bucket_keys:
-        kind = "" if found.kind == "UNKNOWN" else f" {found.kind}"
-        words.append(f"BY{kind} ({_names(found.bucket_keys)})")
-    if found.bucket_count is not None:
-        words.append(f"INTO {found.bucket_count} BUCKETS")
+    if distribution.bucket_keys:
+        kind = "" if distribution.kind == "UNKNOWN" else f" {distribution.kind}"
+        words.append(f"BY{kind} ({_names(distribution.bucket_keys)})")
+    if distribution.bucket_count is not None:
+        words.append(f"INTO {distribution.bucket_count} BUCKETS")
     return " ".join(words)
 
 
-def _declared(column: Column) -> str:
+def _column_text(column: Column) -> str:
     if column.is_computed:
         return f"AS {column.expression_sql}"
     text = str(replace(column.type, kind=None))

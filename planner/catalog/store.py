@@ -115,16 +115,16 @@ def _read(text: str, file: str, name: str) -> CatalogDescriptor:
     reason = "it does not have the form KEY: VALUE"
     place = Place(file)
     try:
-        found = yaml.load(text, Loader=yaml.BaseLoader)  # every value is a text
+        content = yaml.load(text, Loader=yaml.BaseLoader)  # every value is a text
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = Place(file, mark.line + 1, mark.column + 1, source=text) if mark else place
-        found, reason = None, error.problem or "it is not YAML"
+        content, reason = None, error.problem or "it is not YAML"
     except yaml.YAMLError as error:
-        found, reason = None, str(error).splitlines()[0]
+        content, reason = None, str(error).splitlines()[0]
     except RecursionError:
-        found, reason = None, "it is nested too deeply"
-    if not isinstance(found, dict) or not all(isinstance(part, str) for pair in found.items() for part in pair):
+        content, reason = None, "it is nested too deeply"
+    if not isinstance(content, dict) or not all(isinstance(part, str) for pair in content.items() for part in pair):
         raise CatalogError(
             "CAT111",
             name=f"the catalog '{name}'",
@@ -137,4 +137,4 @@ def _read(text: str, file: str, name: str) -> CatalogDescriptor:
         words = None if comment is None else str(json.loads(comment[1]))
     except ValueError:
         words = None
-    return CatalogDescriptor({str(key): str(value) for key, value in found.items()}, words)
+    return CatalogDescriptor({str(key): str(value) for key, value in content.items()}, words)

@@ -34,7 +34,7 @@ class PythonFunction:
         """Called when the process ends."""
 
     def is_deterministic(self) -> bool:
-        """Whether equal arguments give equal results."""
+        """Whether equal arguments produce equal results."""
         return True
 
 
@@ -52,7 +52,7 @@ class TableFunction(PythonFunction):
 
 class AggregateFunction(PythonFunction):
     """A value per group. ``accumulate`` may change its accumulator or return a new one; so may ``retract``, which is
-    needed where rows are taken back."""
+    needed where rows are retracted."""
 
     def create_accumulator(self) -> Any:
         """The accumulator of a group without rows."""
@@ -71,53 +71,53 @@ class TableAggregateFunction(AggregateFunction):
     """Rows per group: ``emit_value(accumulator)`` yields them."""
 
 
-def _parsed(text: str, nullable: bool = True) -> LogicalType:
+def _parse_nullable(text: str, nullable: bool = True) -> LogicalType:
     return parse_type(text).as_nullable(nullable)
 
 
 class DataTypes:
     """Types by PyFlink's names: ``DataTypes.BIGINT()``, ``DataTypes.ARRAY(DataTypes.STRING())``."""
 
-    BOOLEAN = staticmethod(partial(_parsed, "BOOLEAN"))
-    TINYINT = staticmethod(partial(_parsed, "TINYINT"))
-    SMALLINT = staticmethod(partial(_parsed, "SMALLINT"))
-    INT = staticmethod(partial(_parsed, "INT"))
-    BIGINT = staticmethod(partial(_parsed, "BIGINT"))
-    FLOAT = staticmethod(partial(_parsed, "FLOAT"))
-    DOUBLE = staticmethod(partial(_parsed, "DOUBLE"))
-    DATE = staticmethod(partial(_parsed, "DATE"))
-    STRING = staticmethod(partial(_parsed, f"VARCHAR({MAX_LENGTH})"))
-    BYTES = staticmethod(partial(_parsed, f"VARBINARY({MAX_LENGTH})"))
+    BOOLEAN = staticmethod(partial(_parse_nullable, "BOOLEAN"))
+    TINYINT = staticmethod(partial(_parse_nullable, "TINYINT"))
+    SMALLINT = staticmethod(partial(_parse_nullable, "SMALLINT"))
+    INT = staticmethod(partial(_parse_nullable, "INT"))
+    BIGINT = staticmethod(partial(_parse_nullable, "BIGINT"))
+    FLOAT = staticmethod(partial(_parse_nullable, "FLOAT"))
+    DOUBLE = staticmethod(partial(_parse_nullable, "DOUBLE"))
+    DATE = staticmethod(partial(_parse_nullable, "DATE"))
+    STRING = staticmethod(partial(_parse_nullable, f"VARCHAR({MAX_LENGTH})"))
+    BYTES = staticmethod(partial(_parse_nullable, f"VARBINARY({MAX_LENGTH})"))
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> LogicalType:  # noqa: N802
         """DECIMAL of at most 38 digits."""
-        return _parsed(f"DECIMAL({precision}, {scale})", nullable)
+        return _parse_nullable(f"DECIMAL({precision}, {scale})", nullable)
 
     @staticmethod
     def VARCHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
         """Text of at most ``length`` characters."""
-        return _parsed(f"VARCHAR({length})", nullable)
+        return _parse_nullable(f"VARCHAR({length})", nullable)
 
     @staticmethod
     def CHAR(length: int, nullable: bool = True) -> LogicalType:  # noqa: N802
         """Text of exactly ``length`` characters."""
-        return _parsed(f"CHAR({length})", nullable)
+        return _parse_nullable(f"CHAR({length})", nullable)
 
     @staticmethod
     def TIME(precision: int = 0, nullable: bool = True) -> LogicalType:  # noqa: N802
         """Time of day, with milliseconds at most."""
-        return _parsed(f"TIME({precision})", nullable)
+        return _parse_nullable(f"TIME({precision})", nullable)
 
     @staticmethod
     def TIMESTAMP(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
         """Date and time without a zone; ``precision`` counts the digits of the fraction."""
-        return _parsed(f"TIMESTAMP({precision})", nullable)
+        return _parse_nullable(f"TIMESTAMP({precision})", nullable)
 
     @staticmethod
     def TIMESTAMP_LTZ(precision: int = 6, nullable: bool = True) -> LogicalType:  # noqa: N802
         """A point in time, which the session's zone shows; ``precision`` counts the digits of the fraction."""
-        return _parsed(f"TIMESTAMP({precision}) WITH LOCAL TIME ZONE", nullable)
+        return _parse_nullable(f"TIMESTAMP({precision}) WITH LOCAL TIME ZONE", nullable)
 
     @staticmethod
     def ARRAY(element: Type, nullable: bool = True) -> LogicalType:  # noqa: N802
@@ -136,41 +136,41 @@ class DataTypes:
 
     @staticmethod
     def ROW(fields: Sequence[tuple[str, LogicalType]], nullable: bool = True) -> LogicalType:  # noqa: N802
-        """A row of the fields that :meth:`FIELD` gives."""
+        """A row of the fields that :meth:`FIELD` returns."""
         return row_type(list(fields), nullable)
 
 
-def type_of(given: Type) -> LogicalType:
+def type_of(data_type: Type) -> LogicalType:
     """A type as the types of columns are written in SQL.
 
     Raises:
-        SqlError: SQL213, for what is no type.
+        SqlError: SQL213, for what is not a type.
     """
-    if isinstance(given, LogicalType):
-        return given
+    if isinstance(data_type, LogicalType):
+        return data_type
     expected = "such as 'BIGINT' or DataTypes.BIGINT()"
-    if not isinstance(given, str):
-        raise SqlError("SQL213", given=given, expected=expected)
+    if not isinstance(data_type, str):
+        raise SqlError("SQL213", given=data_type, expected=expected)
     from stateplan.planner.dialect import logical_type, parse_expression
 
-    bare = given.strip()
-    required = bare.upper().endswith("NOT NULL") and not bare.upper().endswith("<NOT NULL")
+    bare = data_type.strip()
+    is_not_null = bare.upper().endswith("NOT NULL") and not bare.upper().endswith("<NOT NULL")
     try:
-        cast = parse_expression(f"CAST(NULL AS {bare[:-8].strip() if required else bare})")
-        return logical_type(cast.args["to"]).as_nullable(not required)
+        cast = parse_expression(f"CAST(NULL AS {bare[:-8].strip() if is_not_null else bare})")
+        return logical_type(cast.args["to"]).as_nullable(not is_not_null)
     except (StateplanError, KeyError, AttributeError):
-        raise SqlError("SQL213", given=given, expected=expected) from None
+        raise SqlError("SQL213", given=data_type, expected=expected) from None
 
 
-def _types(given: Type | Iterable[Type] | None) -> tuple[LogicalType, ...] | None:
-    if given is None:
+def _types(data_types: Type | Iterable[Type] | None) -> tuple[LogicalType, ...] | None:
+    if data_types is None:
         return None
-    if isinstance(given, (str, LogicalType)):
-        return (type_of(given),)
-    return tuple(type_of(t) for t in given)
+    if isinstance(data_types, (str, LogicalType)):
+        return (type_of(data_types),)
+    return tuple(type_of(t) for t in data_types)
 
 
-def _declared(
+def _user_function(
     kind: FunctionKind,
     body: Any,
     arguments: Type | Iterable[Type] | None,
@@ -185,29 +185,33 @@ def _declared(
         raise SqlError("SQL214", func_type=func_type)
     if isinstance(body, type):
         body = body()
-    needed = {"SCALAR": "eval", "TABLE": "eval", "AGGREGATE": "accumulate", "TABLE_AGGREGATE": "accumulate"}[kind]
+    method_name = {"SCALAR": "eval", "TABLE": "eval", "AGGREGATE": "accumulate", "TABLE_AGGREGATE": "accumulate"}[kind]
     of_columns = kind == "AGGREGATE" and func_type != "general"
-    if not hasattr(body, needed) and not ((needed == "eval" or of_columns) and callable(body)):
+    if not hasattr(body, method_name) and not ((method_name == "eval" or of_columns) and callable(body)):
         raise SqlError(
             "SQL214.no_function",
             body=body,
             what="function",
-            expected=f"a callable, or an object with '{needed}'" if needed == "eval" else f"an object with '{needed}'",
-            hint=None if needed == "eval" else "rows come one after another: a function of all of them will not do",
+            expected=f"a callable, or an object with '{method_name}'"
+            if method_name == "eval"
+            else f"an object with '{method_name}'",
+            hint=None
+            if method_name == "eval"
+            else "rows come one after another: a function of all of them will not do",
         )
     if deterministic is None:
-        told = getattr(body, "is_deterministic", None)
-        deterministic = bool(told()) if told is not None else True
-    shown = name or getattr(body, "__name__", None) or type(body).__name__
+        determinism = getattr(body, "is_deterministic", None)
+        deterministic = bool(determinism()) if determinism is not None else True
+    function_name = name or getattr(body, "__name__", None) or type(body).__name__
     vector: Any = func_type
     limits = None
-    called = getattr(body, needed, body)
-    if inspect.iscoroutinefunction(called) or inspect.iscoroutinefunction(type(called).__call__):
+    evaluate = getattr(body, method_name, body)
+    if inspect.iscoroutinefunction(evaluate) or inspect.iscoroutinefunction(type(evaluate).__call__):
         if kind != "SCALAR" or func_type != "general":
-            raise SqlError("SQL214.coroutine", shown=shown)
+            raise SqlError("SQL214.coroutine", shown=function_name)
         limits = AsyncLimits()
     return UserFunction(
-        kind, body, _types(arguments), result, accumulator, vector, deterministic, shown, asynchronous=limits
+        kind, body, _types(arguments), result, accumulator, vector, deterministic, function_name, asynchronous=limits
     )
 
 
@@ -230,10 +234,10 @@ def udf(
     Raises:
         SqlError: SQL213, SQL214.
     """
-    result = _required(result_type, "result_type")
+    result = _required_type(result_type, "result_type")
 
-    def made(body: Any) -> UserFunction:
-        return _declared(
+    def declare(body: Any) -> UserFunction:
+        return _user_function(
             "SCALAR",
             body,
             input_types,
@@ -243,7 +247,7 @@ def udf(
             func_type=func_type,
         )
 
-    return made if f is None else made(f)
+    return declare if f is None else declare(f)
 
 
 def udtf(
@@ -266,10 +270,10 @@ def udtf(
     single = len(types) == 1 and types[0].root == "ROW"
     result = types[0] if single else row_type([(f"f{i}", t) for i, t in enumerate(types)])
 
-    def made(body: Any) -> UserFunction:
-        return _declared("TABLE", body, input_types, result, deterministic=deterministic, name=name)
+    def declare(body: Any) -> UserFunction:
+        return _user_function("TABLE", body, input_types, result, deterministic=deterministic, name=name)
 
-    return made if f is None else made(f)
+    return declare if f is None else declare(f)
 
 
 def udaf(
@@ -328,34 +332,36 @@ def _aggregate(
         result_type = probe.get_result_type()
     if accumulator_type is None and hasattr(probe, "get_accumulator_type"):
         accumulator_type = probe.get_accumulator_type()
-    result = None if f is None and result_type is None else _required(result_type, "result_type")
+    result = None if f is None and result_type is None else _required_type(result_type, "result_type")
 
-    def made(body: Any) -> UserFunction:
-        given = body() if isinstance(body, type) else body
-        found = result
-        if found is None:
-            found = _required(given.get_result_type() if hasattr(given, "get_result_type") else None, "result_type")
-        if kind == "TABLE_AGGREGATE" and found.root != "ROW":
-            found = row_type([("f0", found)])
-        kept = None if accumulator_type is None else type_of(accumulator_type)
-        return _declared(
+    def declare(body: Any) -> UserFunction:
+        instance = body() if isinstance(body, type) else body
+        row_result = result
+        if row_result is None:
+            row_result = _required_type(
+                instance.get_result_type() if hasattr(instance, "get_result_type") else None, "result_type"
+            )
+        if kind == "TABLE_AGGREGATE" and row_result.root != "ROW":
+            row_result = row_type([("f0", row_result)])
+        accumulator = None if accumulator_type is None else type_of(accumulator_type)
+        return _user_function(
             kind,
-            given,
+            instance,
             input_types,
-            found,
-            accumulator=kept,
+            row_result,
+            accumulator=accumulator,
             deterministic=deterministic,
             name=name,
             func_type=func_type,
         )
 
-    return made if f is None else made(f)
+    return declare if f is None else declare(f)
 
 
-def _required(given: Type | None, what: str) -> LogicalType:
-    if given is None:
-        raise SqlError("SQL214.type_missing", what=what)
-    return type_of(given)
+def _required_type(data_type: Type | None, argument_name: str) -> LogicalType:
+    if data_type is None:
+        raise SqlError("SQL214.type_missing", what=argument_name)
+    return type_of(data_type)
 
 
 def of_callable(body: Callable[..., Any] | UserFunction, name: str) -> UserFunction:

@@ -28,8 +28,8 @@ from stateplan.common.changelog import MODES, ChangelogMode, RowKind
 from stateplan.common.errors import PlanError, SqlError, nearest, one_of
 from stateplan.common.types import row_type
 from stateplan.functions.process import (
+    NO_DEFAULT,
     ON_TIME,
-    REQUIRED,
     UID,
     ArgumentTrait,
     DeclaredArgument,
@@ -59,7 +59,7 @@ class ArgumentHint:
         default: what a call without this scalar gives; without one it is required.
     """
 
-    def __init__(self, *traits: ArgumentTrait | str, type: Type | None = None, default: Any = REQUIRED) -> None:  # noqa: A002
+    def __init__(self, *traits: ArgumentTrait | str, type: Type | None = None, default: Any = NO_DEFAULT) -> None:  # noqa: A002
         self.traits, self.type, self.default = traits, type, default
 
 
@@ -105,36 +105,43 @@ def udptf(
     result = type_of(result_type)
     row = result if result.root == "ROW" else row_type([("EXPR$0", result)])
 
-    def made(body: Any) -> UserFunction:
+    def declare(body: Any) -> UserFunction:
         body = body() if isinstance(body, type) else body
-        shown = name or getattr(body, "__name__", None) or type(body).__name__
+        function_name = name or getattr(body, "__name__", None) or type(body).__name__
         if func_type not in ("general", "pandas", "arrow"):
             raise SqlError("SQL214", func_type=func_type)
         evaluate = getattr(body, "eval", None)
         if evaluate is None:
             raise SqlError("SQL214.no_function", body=body, what="function", expected="an object with 'eval'")
         if inspect.iscoroutinefunction(evaluate):
-            raise SqlError("SQL214.coroutine", shown=shown)
+            raise SqlError("SQL214.coroutine", shown=function_name)
         process = ProcessDeclaration(
-            tuple(_argument(shown, n, hint) for n, hint in (arguments or {}).items()),
-            tuple(_state(shown, n, hint) for n, hint in (states or {}).items()),
-            _mode(shown, changelog_mode),
+            tuple(_argument(function_name, n, hint) for n, hint in (arguments or {}).items()),
+            tuple(_state(function_name, n, hint) for n, hint in (states or {}).items()),
+            _mode(function_name, changelog_mode),
             hasattr(body, "on_timer"),
         )
-        _check(shown, process, func_type)
+        _check(function_name, process, func_type)
         own = [s.name for s in process.states]
-        _check_parameters(shown, evaluate, "eval", [*own, *(a.name for a in process.arguments)])
+        _check_parameters(function_name, evaluate, "eval", [*own, *(a.name for a in process.arguments)])
         if process.timers:
-            _check_parameters(shown, body.on_timer, "on_timer", own)
-        fixed = deterministic
-        if fixed is None:
-            told = getattr(body, "is_deterministic", None)
-            fixed = bool(told()) if told is not None else True
+            _check_parameters(function_name, body.on_timer, "on_timer", own)
+        is_deterministic = deterministic
+        if is_deterministic is None:
+            determinism = getattr(body, "is_deterministic", None)
+            is_deterministic = bool(determinism()) if determinism is not None else True
         return UserFunction(
-            "PROCESS_TABLE", body, None, row, vector=func_type, deterministic=fixed, name=shown, process=process
+            "PROCESS_TABLE",
+            body,
+            None,
+            row,
+            vector=func_type,
+            deterministic=is_deterministic,
+            name=function_name,
+            process=process,
         )
 
-    return made if f is None else made(f)
+    return declare if f is None else declare(f)
 
 
 def _wrong(function: str, problem: str, expected: str | None = None, hint: str | None = None) -> SqlError:
@@ -147,11 +154,11 @@ def _argument(function: str, name: str, hint: ArgumentHint) -> DeclaredArgument:
         raise _wrong(function, f"the argument '{name}' is one that every process table function has", "another name")
     if not isinstance(hint, ArgumentHint):
         raise _wrong(function, f"the argument '{name}' is {hint!r:.40}", "an ArgumentHint")
-    known = [t.value for t in ArgumentTrait]
+    trait_names = [t.value for t in ArgumentTrait]
     for trait in hint.traits:
-        if trait not in known:
-            found = nearest(str(trait), known)
-            raise _wrong(function, f"'{trait}' of the argument '{name}' is no trait", one_of(known), found)
+        if trait not in trait_names:
+            suggestion = nearest(str(trait), trait_names)
+            raise _wrong(function, f"'{trait}' of the argument '{name}' is no trait", one_of(trait_names), suggestion)
     traits = frozenset(ArgumentTrait(t) for t in hint.traits)
     if hint.type is not None:
         if traits:
@@ -162,7 +169,7 @@ def _argument(function: str, name: str, hint: ArgumentHint) -> DeclaredArgument:
     if len(traits & {_ROW, _SET}) != 1:
         expected = f"{_ROW} or {_SET} for a table, type=.. for a scalar"
         raise _wrong(function, f"the argument '{name}' has neither a type nor one kind of semantics", expected)
-    if hint.default is not REQUIRED:
+    if hint.default is not NO_DEFAULT:
         raise _wrong(function, f"the table '{name}' has a default", "a table without one")
     for trait, base in _NEEDS.items():
         if trait in traits and base not in traits:
@@ -183,28 +190,30 @@ def _state(function: str, name: str, hint: StateHint) -> DeclaredState:
     _check_name(function, "a state", name)
     if not isinstance(hint, StateHint):
         raise _wrong(function, f"the state '{name}' is {hint!r:.40}", "a StateHint")
-    found = type_of(hint.type)
-    if found.root not in _STATE_TYPES or (found.root == "ROW" and not found.fields):
-        what = f"the state '{name}' is of type {found.summary()}, whose values cannot be changed"
-        raise _wrong(function, what, "a ROW, ARRAY or MAP", f"ROW<{name} {found.summary()}>")
+    state_type = type_of(hint.type)
+    if state_type.root not in _STATE_TYPES or (state_type.root == "ROW" and not state_type.fields):
+        problem = f"the state '{name}' is of type {state_type.summary()}, whose values cannot be changed"
+        raise _wrong(function, problem, "a ROW, ARRAY or MAP", f"ROW<{name} {state_type.summary()}>")
     if hint.ttl is None:
-        return DeclaredState(name, found)
+        return DeclaredState(name, state_type)
     try:
-        return DeclaredState(name, found, given_ttl(hint.ttl))
+        return DeclaredState(name, state_type, given_ttl(hint.ttl))
     except PlanError as error:
         raise _wrong(function, f"the TTL of the state '{name}': {error.message}", error.expected, error.hint) from None
 
 
-def _mode(function: str, given: str | Collection[RowKind]) -> ChangelogMode:
-    known = [word for word in MODES if word != "upsert-key-delete"]
-    if isinstance(given, str):
-        if given not in known:
-            raise _wrong(function, f"the changelog mode '{given}' is unknown", one_of(known), nearest(given, known))
-        return MODES[given]
+def _mode(function: str, kinds: str | Collection[RowKind]) -> ChangelogMode:
+    mode_names = [word for word in MODES if word != "upsert-key-delete"]
+    if isinstance(kinds, str):
+        if kinds not in mode_names:
+            raise _wrong(
+                function, f"the changelog mode '{kinds}' is unknown", one_of(mode_names), nearest(kinds, mode_names)
+            )
+        return MODES[kinds]
     try:
-        mode = frozenset(RowKind(kind) for kind in given)
+        mode = frozenset(RowKind(kind) for kind in kinds)
     except (TypeError, ValueError):
-        raise _wrong(function, f"the changelog mode {given!r:.40} is none", one_of(known)) from None
+        raise _wrong(function, f"the changelog mode {kinds!r:.40} is none", one_of(mode_names)) from None
     if RowKind.INSERT not in mode or (RowKind.UPDATE_BEFORE in mode and RowKind.UPDATE_AFTER not in mode):
         raise _wrong(function, "the changelog mode has no INSERT, or old rows of updates without the new ones")
     return mode
@@ -221,8 +230,8 @@ def _check(function: str, process: ProcessDeclaration, func_type: str) -> None:
     if len(tables) > 1 and not all(t.is_set for t in tables):
         raise _wrong(function, "of several tables all must have set semantics", str(_SET))
     if not process.has_sets and (process.states or process.timers):
-        what = "states" if process.states else "on_timer"
-        raise _wrong(function, f"it has {what}, which are kept by partition", f"a table with {_SET}")
+        unsupported_part = "states" if process.states else "on_timer"
+        raise _wrong(function, f"it has {unsupported_part}, which are kept by partition", f"a table with {_SET}")
     if process.passes_through and (len(tables) > 1 or process.timers):
         why = "several tables" if len(tables) > 1 else "on_timer, whose rows have no columns to pass"
         raise _wrong(function, f"it passes columns through and has {why}", "without PASS_COLUMNS_THROUGH")
@@ -231,32 +240,36 @@ def _check(function: str, process: ProcessDeclaration, func_type: str) -> None:
     if func_type == "general":
         return
     if len(tables) > 1 or process.passes_through or process.mode != MODES["append"]:
-        what = (
+        unsupported_part = (
             "several tables" if len(tables) > 1 else "columns passed through" if process.passes_through else "changes"
         )
-        raise _wrong(function, f"a function of frames cannot have {what}", "func_type='general'")
+        raise _wrong(function, f"a function of frames cannot have {unsupported_part}", "func_type='general'")
     if any(t.has(ArgumentTrait.SUPPORT_UPDATES) for t in tables):
         raise _wrong(function, "a function of frames cannot take updates", "func_type='general'")
 
 
-def _check_name(function: str, what: str, name: object) -> None:
+def _check_name(function: str, subject: str, name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _wrong(function, f"'{name}' cannot be the name of {what}", "letters, digits and underscores")
+        raise _wrong(function, f"'{name}' cannot be the name of {subject}", "letters, digits and underscores")
 
 
-def _check_parameters(function: str, method: Any, called: str, names: Sequence[str]) -> None:
+def _check_parameters(function: str, method: Any, method_name: str, names: Sequence[str]) -> None:
     """Whether a method takes the context, and then these by their names."""
     try:
-        given = list(inspect.signature(method).parameters.values())
+        parameters = list(inspect.signature(method).parameters.values())
     except (TypeError, ValueError):  # a method that Python cannot look into
         return
-    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in given):
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters):
         return
-    found = [p.name for p in given if p.kind is not inspect.Parameter.VAR_KEYWORD]
-    if found[1:] != list(names) or not found:
-        wanted = _listed(["ctx", *names])
-        raise _wrong(function, f"{called} takes {_listed(found)}", f"{called}(self, {wanted})")
+    parameter_names = [p.name for p in parameters if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    if parameter_names[1:] != list(names) or not parameter_names:
+        expected_names = _parameter_list(["ctx", *names])
+        raise _wrong(
+            function,
+            f"{method_name} takes {_parameter_list(parameter_names)}",
+            f"{method_name}(self, {expected_names})",
+        )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _parameter_list(names: Iterable[str]) -> str:
     return ", ".join(names) or "nothing"

@@ -4,9 +4,9 @@
     >>> statements[0].sql(dialect="flink")
     'SELECT a FROM t'
 
-What the trees look like: queries.py (queries, INSERT, hints), expressions.py (expressions, calls), types.py
-(types), nodes.py (all other statements). Each node carries where it stands in the text: ``meta["start"]`` and
-``meta["end"]`` (both inclusive), see :mod:`planner.positions`.
+What the trees look like: queries.py (queries, INSERT, hints), expressions.py (expressions, calls), types.py (types),
+nodes.py (all other statements). Each node carries where it is in the text: ``meta["start"]`` and ``meta["end"]`` (both
+inclusive), see :mod:`planner.positions`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from sqlglot import exp, parser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.common.errors import SqlError, nearest
-from stateplan.planner.dialect.errors import end_place, place_of_token, shown, unsupported
+from stateplan.planner.dialect.errors import end_place, place_of_token, token_text, unsupported
 from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED, words
 
 T = TypeVar("T")
@@ -95,8 +95,8 @@ def alternatives(words: Sequence[str]) -> str:
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
-def marked(read: Callable[Concatenate[S, P], E]) -> Callable[Concatenate[S, P], E]:
-    """Gives the node that a method of the parser reads its place."""
+def with_position(read: Callable[Concatenate[S, P], E]) -> Callable[Concatenate[S, P], E]:
+    """Adds the position to the node that a method of the parser reads."""
 
     @wraps(read)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> E:
@@ -177,18 +177,22 @@ class ParserBase(parser.Parser):
     def _unexpected(self, expected: str, *, words: Iterable[str] = (), token: Token | None = None) -> SqlError:
         """SQL001 at ``token`` (the next one): not what was ``expected``.
 
-        ``words`` are keywords that may stand there.
+        ``words`` are keywords that may appear there.
         """
         token = token or self._ahead(0)
         if token is None or (token.token_type == TokenType.SEMICOLON and token is self._ahead(0)):
             last = self._tokens[self._index - 1] if self._index else None
             return SqlError("SQL001", place=end_place(self.sql, last), expected=expected)
         if token.token_type not in _WORDS and token.text not in _SIGNS:
-            what, instead = _NO_SQL.get(token.text, (f"unexpected character '{shown(token, self.sql):.10}'", expected))
-            quoted = re.match(r'"([^"\n`]+)"', self.sql[token.start :])
-            if quoted is not None:
-                instead = "'{}' for a text, `{}` for a name".format(quoted[1].replace("'", "''"), quoted[1])
-            return SqlError("SQL003", problem=what, place=place_of_token(token, self.sql), expected=instead)
+            problem, replacement = _NO_SQL.get(
+                token.text, (f"unexpected character '{token_text(token, self.sql):.10}'", expected)
+            )
+            quoted_text = re.match(r'"([^"\n`]+)"', self.sql[token.start :])
+            if quoted_text is not None:
+                replacement = "'{}' for a text, `{}` for a name".format(
+                    quoted_text[1].replace("'", "''"), quoted_text[1]
+                )
+            return SqlError("SQL003", problem=problem, place=place_of_token(token, self.sql), expected=replacement)
         if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
             hint = self._foreign_before(token)
         else:
@@ -200,7 +204,7 @@ class ParserBase(parser.Parser):
             hint = f"as a name it needs backquotes: `{token.text}`"
         return SqlError(
             "SQL001.wrong_word",
-            shown=shown(token, self.sql),
+            shown=token_text(token, self.sql),
             place=place_of_token(token, self.sql),
             expected=expected,
             hint=hint,
@@ -232,20 +236,20 @@ class ParserBase(parser.Parser):
     def _reserved(self, token: Token) -> SqlError:
         return SqlError("SQL008", text=token.text, place=place_of_token(token, self.sql))
 
-    def _unsupported(self, what: str, token: Token | None = None, hint: str | None = None) -> SqlError:
+    def _unsupported(self, syntax: str, token: Token | None = None, hint: str | None = None) -> SqlError:
         token = token or self._prev
-        return unsupported(what, place_of_token(token, self.sql), hint)
+        return unsupported(syntax, place_of_token(token, self.sql), hint)
 
-    def _written(self, text: str) -> bool:
+    def _operator_follows(self, text: str) -> bool:
         """Whether the characters of an operator that Flink does not have come next, without a blank between them."""
         ahead = self._ahead(0)
         return ahead is not None and self.sql[ahead.start : ahead.start + len(text)] == text
 
     def _no_operator(self, text: str) -> SqlError:
         """SQL003 for an operator of other dialects of two characters, which come next."""
-        what, instead = _NO_SQL[text]
+        problem, replacement = _NO_SQL[text]
         place = place_of_token(self._curr, self.sql)
-        return SqlError("SQL003", problem=what, place=replace(place, length=len(text)), expected=instead)
+        return SqlError("SQL003", problem=problem, place=replace(place, length=len(text)), expected=replacement)
 
     def raise_error(self, message: str, token: Any = None) -> NoReturn:
         """Errors of sqlglot's own helpers, in our form."""
@@ -254,7 +258,7 @@ class ParserBase(parser.Parser):
     # positions
 
     def _mark(self, node: E, start: Token) -> E:
-        """Gives ``node`` the place from ``start`` to the last token taken."""
+        """Sets the position of ``node``: from ``start`` to the last token that was read."""
         end = self._prev if self._index else start
         node.meta.update(line=start.line, col=start.col, start=start.start, end=max(end.end, start.end))
         return node
@@ -274,10 +278,10 @@ class ParserBase(parser.Parser):
 
     def _either(self, words: Sequence[str]) -> str:
         """The one of ``words`` that comes next."""
-        found = self._accept_any(words)
-        if found is None:
+        word = self._accept_any(words)
+        if word is None:
             raise self._unexpected(alternatives(words), words=words)
-        return found
+        return word
 
     def _csv(self, parse: Callable[[], T]) -> list[T]:
         items = [parse()]
@@ -292,7 +296,7 @@ class ParserBase(parser.Parser):
         return result
 
     def _name_ahead(self, offset: int = 0) -> bool:
-        """Whether the token can be a name as it stands."""
+        """Whether the token can be a name as it is."""
         token = self._ahead(offset)
         if token is None:
             return False

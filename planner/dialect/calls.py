@@ -1,11 +1,11 @@
 """The part of the parser that reads calls of functions: arguments, FILTER, OVER, and calls with words inside.
 
-**Every function call is** ``exp.Anonymous``: ``this`` is the name as written, ``expressions`` the arguments
-in the order of the plain call form. So ``SUBSTRING(x FROM 2 FOR 3)`` and ``SUBSTRING(x, 2, 3)`` are the same
-tree, ``COUNT(*)`` has one ``exp.Star``, ``COUNT(DISTINCT a)`` one ``exp.Distinct``, words that are symbols
-(``EXTRACT(YEAR FROM t)``, ``TRIM(BOTH ..)``) are ``exp.Var``, named arguments ``exp.Kwarg``. The clauses of JSON
-functions are arguments too (json_calls.py). Around a call may stand ``exp.Filter``, ``exp.WithinGroup``,
-``exp.IgnoreNulls`` and, outermost, ``exp.Window`` (OVER).
+**Every function call is** ``exp.Anonymous``: ``this`` is the name as written, ``expressions`` the arguments in the
+order of the plain call form. So ``SUBSTRING(x FROM 2 FOR 3)`` and ``SUBSTRING(x, 2, 3)`` are the same tree,
+``COUNT(*)`` has one ``exp.Star``, ``COUNT(DISTINCT a)`` one ``exp.Distinct``, words that are symbols (``EXTRACT(YEAR
+FROM t)``, ``TRIM(BOTH ..)``) are ``exp.Var``, named arguments ``exp.Kwarg``. The clauses of JSON functions are
+arguments too (json_calls.py). Around a call may appear ``exp.Filter``, ``exp.WithinGroup``, ``exp.IgnoreNulls`` and,
+outermost, ``exp.Window`` (OVER).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from stateplan.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
 from stateplan.functions.table import functions
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.base import marked
+from stateplan.planner.dialect.base import with_position
 from stateplan.planner.dialect.json_calls import JsonCallParser
 
 NO_PARENTHESES = frozenset(function.name for function in functions() if function.syntax == "FUNCTION_ID")
@@ -115,7 +115,7 @@ class CallParser(JsonCallParser):
         """IGNORE NULLS or RESPECT NULLS of ARRAY_AGG, which Flink takes behind the argument, too."""
         if word != "ARRAY_AGG":
             return None
-        return next((said for said in ("IGNORE", "RESPECT") if self._accept(said, "NULLS")), None)
+        return next((treatment for treatment in ("IGNORE", "RESPECT") if self._accept(treatment, "NULLS")), None)
 
     def _arguments(self) -> list[exp.Expr]:
         if self._is(")"):
@@ -143,10 +143,10 @@ class CallParser(JsonCallParser):
             return self._mark(exp.Var(this="DEFAULT"), start)
         if self._query_ahead() and not self._is("("):
             return self._mark(exp.Subquery(this=self._query()), start)
-        found = self._expression()
-        if isinstance(found, exp.Subquery) and (self._is("PARTITION", "BY") or self._is("ORDER", "BY")):
-            return self._mark(self._clauses_of_table(found), start)
-        return found
+        argument = self._expression()
+        if isinstance(argument, exp.Subquery) and (self._is("PARTITION", "BY") or self._is("ORDER", "BY")):
+            return self._mark(self._clauses_of_table(argument), start)
+        return argument
 
     def _after_call(self, node: exp.Expr, start: Token) -> exp.Expr:
         if self._accept("WITHIN", "GROUP"):
@@ -160,9 +160,9 @@ class CallParser(JsonCallParser):
             self._advance(2)
             self._expect("WHERE")
             where_token = self._prev
-            where = self._mark(exp.Where(this=self._expression()), where_token)
+            condition = self._mark(exp.Where(this=self._expression()), where_token)
             self._expect(")")
-            node = self._mark(exp.Filter(this=node, expression=where), start)
+            node = self._mark(exp.Filter(this=node, expression=condition), start)
         for words, kind in ((("IGNORE", "NULLS"), exp.IgnoreNulls), (("RESPECT", "NULLS"), exp.RespectNulls)):
             if self._accept(*words):
                 node = self._mark(kind(this=node), start)
@@ -192,7 +192,7 @@ class CallParser(JsonCallParser):
             start,
         )
 
-    @marked
+    @with_position
     def _frame(self) -> exp.WindowSpec:
         kind = self._accept_any(("ROWS", "RANGE"))
         if self._accept("BETWEEN"):
@@ -245,43 +245,43 @@ class CallParser(JsonCallParser):
         return [symbol, characters, self._expression()]
 
     def _substring_arguments(self) -> list[exp.Expr]:
-        found = [self._expression()]
+        arguments = [self._expression()]
         for word in ("FROM", "FOR"):
             if self._accept(",") or self._accept(word):
-                found.append(self._expression())
-        return found
+                arguments.append(self._expression())
+        return arguments
 
     def _overlay_arguments(self) -> list[exp.Expr]:
-        found = [self._expression()]
+        arguments = [self._expression()]
         for word in ("PLACING", "FROM"):
             self._expect(word)
-            found.append(self._expression())
+            arguments.append(self._expression())
         if self._accept("FOR"):
-            found.append(self._expression())
-        return found
+            arguments.append(self._expression())
+        return arguments
 
     def _position_arguments(self) -> list[exp.Expr]:
-        found = [self._sum()]
+        arguments = [self._sum()]
         self._expect("IN")
-        found.append(self._sum())
+        arguments.append(self._sum())
         if self._accept("FROM"):
-            found.append(self._expression())
-        return found
+            arguments.append(self._expression())
+        return arguments
 
     def _rounding_arguments(self) -> list[exp.Expr]:
-        found = [self._expression()]
+        arguments = [self._expression()]
         if self._accept("TO"):
-            found.append(self._symbol(TIME_UNITS, "a unit: " + ", ".join(TIME_UNITS)))
+            arguments.append(self._symbol(TIME_UNITS, "a unit: " + ", ".join(TIME_UNITS)))
         else:
             while self._accept(","):
-                found.append(self._expression())
-        return found
+                arguments.append(self._expression())
+        return arguments
 
     def _unit_first_arguments(self) -> list[exp.Expr]:
-        found: list[exp.Expr] = [self._symbol((*_ADD_UNITS, *_SQL_UNITS), "a unit: " + ", ".join(_ADD_UNITS[:9]))]
+        arguments: list[exp.Expr] = [self._symbol((*_ADD_UNITS, *_SQL_UNITS), "a unit: " + ", ".join(_ADD_UNITS[:9]))]
         while self._accept(","):
-            found.append(self._expression())
-        return found
+            arguments.append(self._expression())
+        return arguments
 
     _SPECIAL: ClassVar[dict[str, Callable[[CallParser], list[exp.Expr]]]] = {
         "EXTRACT": _extract_arguments,

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from stateplan.common.errors import SqlError
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.base import alternatives, marked
+from stateplan.planner.dialect.base import alternatives, with_position
 from stateplan.planner.dialect.errors import place_of_token
 from stateplan.planner.dialect.queries import QueryParser
 
@@ -50,7 +50,7 @@ class DdlParser(QueryParser):
                     expected=", ".join(_CREATABLE),
                 )
 
-    @marked
+    @with_position
     def _create(self) -> exp.Expr:
         self._advance()
         replace = self._accept("OR", "REPLACE")
@@ -101,7 +101,7 @@ class DdlParser(QueryParser):
 
     # CREATE TABLE
 
-    @marked
+    @with_position
     def _replace_table(self) -> exp.Expr:
         self._advance()
         if not self._is("TABLE"):
@@ -154,24 +154,24 @@ class DdlParser(QueryParser):
         return nodes.CreateTable(**parts)
 
     def _elements(self) -> dict[str, list[exp.Expr]]:
-        found: dict[str, list[exp.Expr]] = {"columns": [], "watermarks": [], "keys": []}
+        elements: dict[str, list[exp.Expr]] = {"columns": [], "watermarks": [], "keys": []}
         self._expect("(")
         while True:
-            self._element(found)
+            self._element(elements)
             if not self._accept(","):
                 break
         self._expect(")", expected=", or )")
-        return found
+        return elements
 
-    def _element(self, found: dict[str, list[exp.Expr]], placed: bool = False) -> None:
+    def _element(self, elements: dict[str, list[exp.Expr]], has_position: bool = False) -> None:
         if self._is("WATERMARK", "FOR"):
-            found["watermarks"].append(self._watermark())
+            elements["watermarks"].append(self._watermark())
         elif self._is("PRIMARY", "KEY") or self._is("CONSTRAINT") or self._is("UNIQUE"):
-            found["keys"].append(self._table_key())
+            elements["keys"].append(self._table_key())
         else:
-            found["columns"].append(self._placed_column() if placed else self._column())
+            elements["columns"].append(self._placed_column() if has_position else self._column())
 
-    @marked
+    @with_position
     def _watermark(self) -> nodes.Watermark:
         self._advance(2)
         path = [self._name("a name of a column")]
@@ -199,8 +199,8 @@ class DdlParser(QueryParser):
             raise SqlError("SQL004", what="an enforced PRIMARY KEY", place=place_of_token(self._prev, self.sql))
         raise self._unexpected("NOT ENFORCED", words=("NOT", "ENFORCED"))
 
-    @marked
-    def _column(self, placed: bool = False) -> exp.Expr:
+    @with_position
+    def _column(self, has_position: bool = False) -> exp.Expr:
         words = ("WATERMARK", "PRIMARY", "CONSTRAINT")
         name = self._name("a name of a column, WATERMARK FOR, PRIMARY KEY or CONSTRAINT", words)
         if self._accept("AS"):
@@ -219,15 +219,15 @@ class DdlParser(QueryParser):
             self._expect("PRIMARY", "KEY")
             key_node = self._mark(nodes.PrimaryKey(this=constraint, enforced=self._enforced()), key_start)
         comment = self._comment()
-        ends = self._at_end() or self._word_at(0) in (",", ")", ";", *(("FIRST", "AFTER") if placed else ()))
+        ends = self._at_end() or self._word_at(0) in (",", ")", ";", *(("FIRST", "AFTER") if has_position else ()))
         if not ends:
             raise self._unexpected(
-                "FIRST, AFTER or the end of the column" if placed else ", or ) after the column",
+                "FIRST, AFTER or the end of the column" if has_position else ", or ) after the column",
                 words=("METADATA", "PRIMARY", "COMMENT", "NOT", "NULL", "AS", "CONSTRAINT"),
             )
         return nodes.PhysicalColumn(this=name, kind=kind, primary_key=key_node, comment=comment)
 
-    @marked
+    @with_position
     def _distribution(self) -> nodes.Distribution:
         self._advance()
         kind, columns, buckets = None, None, None
@@ -245,13 +245,13 @@ class DdlParser(QueryParser):
         self._expect("WITH")
         return self._parens(lambda: [] if self._is(")") else self._csv(self._option))
 
-    @marked
+    @with_position
     def _option(self) -> nodes.Option:
         key = self._string("an option's key in single quotes")
         self._expect("=")
         return nodes.Option(this=key, expression=self._string("an option's value in single quotes"))
 
-    @marked
+    @with_position
     def _like(self) -> nodes.LikeTable:
         self._advance()
         table = self._path("a name of a table")
@@ -263,23 +263,23 @@ class DdlParser(QueryParser):
             self._expect(")")
         return nodes.LikeTable(this=table, expressions=options)
 
-    @marked
+    @with_position
     def _like_option(self) -> exp.Var:
-        how = self._either(_LIKE_HOW)
+        strategy = self._either(_LIKE_HOW)
         token = self._curr
-        what = self._accept_any(_LIKE_WHAT)
-        allowed = [w for w in _LIKE_WHAT if how != "OVERWRITING" or w not in _NO_OVERWRITING]
-        if what is None:
-            raise self._unexpected(alternatives(allowed), words=allowed)
-        if what not in allowed:
+        feature = self._accept_any(_LIKE_WHAT)
+        allowed_features = [w for w in _LIKE_WHAT if strategy != "OVERWRITING" or w not in _NO_OVERWRITING]
+        if feature is None:
+            raise self._unexpected(alternatives(allowed_features), words=allowed_features)
+        if feature not in allowed_features:
             raise SqlError(
                 "SQL001.conflict",
-                other=what,
+                other=feature,
                 word="OVERWRITING",
                 place=place_of_token(token, self.sql),
-                expected=f"{', '.join(allowed)} after {how}",
+                expected=f"{', '.join(allowed_features)} after {strategy}",
             )
-        return exp.Var(this=f"{how} {what}")
+        return exp.Var(this=f"{strategy} {feature}")
 
     # functions
 
@@ -324,7 +324,7 @@ class DdlParser(QueryParser):
 
     # DROP, ALTER
 
-    @marked
+    @with_position
     def _drop(self) -> exp.Expr:
         self._advance()
         temporary = self._accept("TEMPORARY")
@@ -339,7 +339,7 @@ class DdlParser(QueryParser):
         cascade = self._accept_any(("RESTRICT", "CASCADE")) if kind == "DATABASE" else None
         return nodes.DropObject(this=name, kind=kind, temporary=temporary, exists=exists, cascade=cascade)
 
-    @marked
+    @with_position
     def _alter(self) -> exp.Expr:
         self._advance()
         temporary = self._accept("TEMPORARY")
@@ -392,20 +392,20 @@ class DdlParser(QueryParser):
                 return {"action": action, "part": part, "target": target}
             names = self._columns() if self._is("(") else [self._name("a name of a column, or WATERMARK")]
             return {"action": action, "names": names}
-        found: dict[str, Any] = {"columns": [], "watermarks": [], "keys": []}
+        changes: dict[str, Any] = {"columns": [], "watermarks": [], "keys": []}
         if self._is("("):
-            self._parens(lambda: self._csv(lambda: self._element(found, placed=True)))
+            self._parens(lambda: self._csv(lambda: self._element(changes, has_position=True)))
         else:
-            self._element(found, placed=True)
-        return {"action": action, "elements": [*found["columns"], *found["watermarks"], *found["keys"]]}
+            self._element(changes, has_position=True)
+        return {"action": action, "elements": [*changes["columns"], *changes["watermarks"], *changes["keys"]]}
 
-    @marked
+    @with_position
     def _placed_column(self) -> nodes.PlacedColumn:
-        column = self._column(placed=True)
+        column = self._column(has_position=True)
         first = self._accept("FIRST")
         after = self._name("a name of a column") if not first and self._accept("AFTER") else None
         return nodes.PlacedColumn(this=column, first=first, after=after)
 
-    @marked
+    @with_position
     def _option_key(self) -> nodes.Option:
         return nodes.Option(this=self._string("an option's key in single quotes"))

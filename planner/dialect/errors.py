@@ -33,26 +33,26 @@ def place_at(source: str, start: int, end: int, file: str | None = None) -> Plac
 
 
 def place_of_token(token: Token, source: str) -> Place:
-    """The place of one token."""
+    """The position of one token in ``source``, for an error message."""
     return place_at(source, token.start, token.end + 1)
 
 
 def end_place(source: str, token: Token | None) -> Place:
-    """The place just behind ``token`` (behind the text's last character when there is none)."""
+    """The position just after ``token``; without a token, just after the last character of the text."""
     end = token.end + 1 if token is not None else len(source.rstrip())
     return place_at(source, end, end + 1)
 
 
-def shown(token: Token, source: str) -> str:
+def token_text(token: Token, source: str) -> str:
     """The token as it was written, cut to 60 characters."""
     text = source[token.start : token.end + 1] or token.text
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def unsupported(what: str, place: Place | None, hint: str | None = None) -> SqlError:
+def unsupported(syntax: str, place: Place | None, hint: str | None = None) -> SqlError:
     """SQL004."""
-    return SqlError("SQL004", what=what, place=place, hint=hint)
+    return SqlError("SQL004", what=syntax, place=place, hint=hint)
 
 
 def too_deep(file: str | None = None) -> SqlError:

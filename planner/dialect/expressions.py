@@ -18,7 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.common.errors import SqlError
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.base import marked
+from stateplan.planner.dialect.base import with_position
 from stateplan.planner.dialect.calls import CONTEXT_VARIABLES, NO_PARENTHESES, CallParser
 from stateplan.planner.dialect.errors import place_of_token
 from stateplan.planner.dialect.keywords import words
@@ -117,7 +117,7 @@ class ExpressionParser(CallParser):
             return exp.Null()
         return exp.Var(this=word) if word == "UNKNOWN" else exp.Boolean(this=word == "TRUE")
 
-    @marked
+    @with_position
     def _json_kind(self) -> exp.Var:
         """``[NOT] JSON [VALUE | SCALAR | ARRAY | OBJECT]``, with VALUE where no kind is written."""
         negation = "NOT " if self._accept("NOT") else ""
@@ -131,10 +131,10 @@ class ExpressionParser(CallParser):
             if kind is not None:
                 if self._curr.text == "!=":
                     raise self._unexpected("<>")
-                if self._written("=="):
+                if self._operator_follows("=="):
                     raise self._no_operator("==")
                 self._advance()
-                left = self._binary(kind, left, self._compared(), start)
+                left = self._binary(kind, left, self._comparison_operand(), start)
             elif self._accept("IS", "NOT", "DISTINCT", "FROM"):
                 left = self._binary(exp.NullSafeEQ, left, self._range(), start)
             elif self._accept("IS", "DISTINCT", "FROM"):
@@ -142,21 +142,21 @@ class ExpressionParser(CallParser):
             else:
                 return left
 
-    def _compared(self) -> exp.Expr:
+    def _comparison_operand(self) -> exp.Expr:
         quantifier = next((q for q in ("ANY", "SOME", "ALL") if self._is(q, "(")), None)
         if quantifier is None:
             return self._range()
         start = self._curr
         self._advance()
         if self._query_ahead():
-            compared: exp.Expr = self._subquery()
+            operand: exp.Expr = self._subquery()
         else:
             opening = self._curr
             self._expect("(")
             values = self._csv(self._expression)
             self._expect(")", expected=", or )")
-            compared = self._mark(exp.Tuple(expressions=values), opening)
-        return self._mark((exp.All if quantifier == "ALL" else exp.Any)(this=compared), start)
+            operand = self._mark(exp.Tuple(expressions=values), opening)
+        return self._mark((exp.All if quantifier == "ALL" else exp.Any)(this=operand), start)
 
     def _range(self) -> exp.Expr:
         start, left = self._curr, self._sum()
@@ -168,20 +168,20 @@ class ExpressionParser(CallParser):
                 symmetric = self._accept_any(("SYMMETRIC", "ASYMMETRIC")) == "SYMMETRIC"
                 low = self._sum()
                 self._expect("AND")
-                found: exp.Expr = exp.Between(this=left, low=low, high=self._sum(), symmetric=symmetric or None)
+                predicate: exp.Expr = exp.Between(this=left, low=low, high=self._sum(), symmetric=symmetric or None)
             elif self._accept("IN"):
-                found = self._in(left)
+                predicate = self._in(left)
             elif self._accept("LIKE"):
-                found = exp.Like(this=left, expression=self._sum())
+                predicate = exp.Like(this=left, expression=self._sum())
             elif self._accept("SIMILAR", "TO"):
-                found = exp.SimilarTo(this=left, expression=self._sum())
+                predicate = exp.SimilarTo(this=left, expression=self._sum())
             elif self._accept("OVERLAPS"):
-                found = exp.Overlaps(this=left, expression=self._sum())
+                predicate = exp.Overlaps(this=left, expression=self._sum())
             else:
                 return left
-            if isinstance(found, (exp.Like, exp.SimilarTo)) and self._accept("ESCAPE"):
-                found = exp.Escape(this=self._mark(found, start), expression=self._sum())
-            left = self._mark(found, start)
+            if isinstance(predicate, (exp.Like, exp.SimilarTo)) and self._accept("ESCAPE"):
+                predicate = exp.Escape(this=self._mark(predicate, start), expression=self._sum())
+            left = self._mark(predicate, start)
             if negated:
                 left = self._mark(exp.Not(this=left), start)
 
@@ -204,24 +204,24 @@ class ExpressionParser(CallParser):
         return left
 
     def _product(self) -> exp.Expr:
-        start, left = self._curr, self._signed()
+        start, left = self._curr, self._signed_operand()
         while not self._at_end() and (kind := _MULTIPLICATIVE.get(self._curr.token_type)):
             self._advance()
-            left = self._binary(kind, left, self._signed(), start)
+            left = self._binary(kind, left, self._signed_operand(), start)
         return left
 
-    def _signed(self) -> exp.Expr:
+    def _signed_operand(self) -> exp.Expr:
         start = self._curr
         if self._accept("-"):
-            return self._mark(exp.Neg(this=self._deeper(self._signed)), start)
+            return self._mark(exp.Neg(this=self._deeper(self._signed_operand)), start)
         if self._accept("+"):
-            return self._deeper(self._signed)
+            return self._deeper(self._signed_operand)
         return self._postfix()
 
     def _postfix(self) -> exp.Expr:
         start, left = self._curr, self._primary()
         while True:
-            if self._written("::"):
+            if self._operator_follows("::"):
                 raise self._no_operator("::")
             if self._accept("["):
                 index = self._expression()
@@ -235,7 +235,7 @@ class ExpressionParser(CallParser):
             else:
                 return left
 
-    # what stands alone
+    # what is alone
 
     def _primary(self) -> exp.Expr:
         if self._at_end():
@@ -248,9 +248,9 @@ class ExpressionParser(CallParser):
             return reader(self)
         word = token.text.upper()
         if token.token_type != TokenType.IDENTIFIER and word in self._BY_WORD:
-            found = self._BY_WORD[word](self)
-            if found is not None:
-                return found
+            primary = self._BY_WORD[word](self)
+            if primary is not None:
+                return primary
         if token.token_type == TokenType.IDENTIFIER or self._name_ahead():
             return self._reference()
         if word in _CALLABLE and self._followed_by("("):
@@ -430,14 +430,14 @@ class ExpressionParser(CallParser):
         self._advance()
         items = self._csv(self._expression)
         self._expect(")", expected=", or )" if len(items) > 1 else "an operator or )")
-        found = self._mark(exp.Paren(this=items[0]) if len(items) == 1 else exp.Tuple(expressions=items), token)
+        group = self._mark(exp.Paren(this=items[0]) if len(items) == 1 else exp.Tuple(expressions=items), token)
         if len(items) == 1 and isinstance(items[0], exp.Sub) and any(map(self._is, _OF_DIFFERENCES)):
             start = self._curr
             unit = self._mark(exp.Var(this=self._interval_qualifier()[0]), start)
-            return self._mark(nodes.Difference(this=found, unit=unit), token)
-        return found
+            return self._mark(nodes.Difference(this=group, unit=unit), token)
+        return group
 
-    @marked
+    @with_position
     def _subquery(self) -> exp.Subquery:
         self._expect("(")
         query = self._query()

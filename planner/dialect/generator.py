@@ -94,15 +94,15 @@ class FlinkGenerator(Generator):
     def _formed(self, expression: exp.Expr) -> str:
         """What :data:`_FORMS` says."""
 
-        def part(found: re.Match[str]) -> str:
-            key, listed, mark, words = found.groups()
-            value: Any = expression.args.get(key) if key else found.group()
+        def part(match: re.Match[str]) -> str:
+            key, separator, mark, words = match.groups()
+            value: Any = expression.args.get(key) if key else match.group()
             if mark == "?":
                 return words if value else ""
-            if not value and not (listed and value is not None):
+            if not value and not (separator and value is not None):
                 return ""
-            if listed:
-                text = self._list(value)[1:-1] if listed == "," else self._list(value)
+            if separator:
+                text = self._list(value)[1:-1] if separator == "," else self._list(value)
             else:
                 text = value if isinstance(value, str) else self.sql(value)
             return f"{words} {text}" if words else text
@@ -394,7 +394,9 @@ _Writer = Callable[[FlinkGenerator, Any], str]
 
 #: One writer for each other class of nodes.py, found by name (``CreateTable`` is written by ``createtable_sql``).
 _OURS: dict[type[exp.Expr], _Writer] = {
-    made: getattr(FlinkGenerator, f"{made.__name__.lower()}_sql") for made in nodes.CLASSES if made not in _FORMS
+    node_class: getattr(FlinkGenerator, f"{node_class.__name__.lower()}_sql")
+    for node_class in nodes.CLASSES
+    if node_class not in _FORMS
 }
 FlinkGenerator.TRANSFORMS = {**Generator.TRANSFORMS, **_OURS, **dict.fromkeys(_FORMS, FlinkGenerator._formed)}  # noqa: SLF001
 FlinkGenerator.TRANSFORMS.pop(exp.HexString, None)

@@ -1,6 +1,6 @@
 """The grammar of each statement, for people: what ``HELP <statement>`` prints, and the tables of the SQL page.
 
-``[x]`` may be left out, ``x | y`` is one of both, ``...`` is more of the same, words in small letters stand for names.
+``[x]`` may be omitted, ``x | y`` is one of both, ``...`` is more of the same, words in small letters stand for names.
 """
 
 from __future__ import annotations
@@ -276,11 +276,11 @@ STATEMENTS: tuple[Grammar, ...] = (
 """In the order of the SQL page."""
 
 
-def found(words: str) -> list[Grammar]:
+def matching_statements(words: str) -> list[Grammar]:
     """The statements that begin with ``words``; else the one whose name ``words`` begin with."""
-    wanted = " ".join(words.upper().split())
-    listed = [s for s in STATEMENTS if (s.name + " ").startswith(wanted + " ")]
-    return listed or [s for s in STATEMENTS if wanted.startswith(s.name + " ")]
+    name = " ".join(words.upper().split())
+    statements = [s for s in STATEMENTS if (s.name + " ").startswith(name + " ")]
+    return statements or [s for s in STATEMENTS if name.startswith(s.name + " ")]
 
 
 def words() -> Iterator[str]:

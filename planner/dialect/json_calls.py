@@ -15,7 +15,7 @@ from typing import ClassVar
 from sqlglot import exp
 
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.base import alternatives, marked
+from stateplan.planner.dialect.base import alternatives, with_position
 from stateplan.planner.dialect.types import TypeParser
 
 _EXISTS = ("TRUE", "FALSE", "UNKNOWN", "ERROR")
@@ -35,27 +35,27 @@ class JsonCallParser(TypeParser):
     # JSON_EXISTS, JSON_VALUE, JSON_QUERY
 
     def _json_exists_arguments(self) -> list[exp.Expr]:
-        found = self._json_and_path()
+        arguments = self._json_and_path()
         if not self._is(")"):
-            found.append(self._json_behaviour(_EXISTS, ["ERROR"]))
-        return found
+            arguments.append(self._json_behaviour(_EXISTS, ["ERROR"]))
+        return arguments
 
     def _json_value_arguments(self) -> list[exp.Expr]:
-        found, others = self._json_and_path(), "RETURNING, "
+        arguments, others = self._json_and_path(), "RETURNING, "
         if self._is("RETURNING"):
-            found.append(self._json_returning())
+            arguments.append(self._json_returning())
             others = ""
-        return [*found, *self._json_behaviours(_VALUE, others)]
+        return [*arguments, *self._json_behaviours(_VALUE, others)]
 
     def _json_query_arguments(self) -> list[exp.Expr]:
-        found, others = self._json_and_path(), "RETURNING, WITH or WITHOUT WRAPPER, "
+        arguments, others = self._json_and_path(), "RETURNING, WITH or WITHOUT WRAPPER, "
         if self._is("RETURNING"):
-            found.append(self._json_returning())
+            arguments.append(self._json_returning())
             others = "WITH or WITHOUT WRAPPER, "
         if self._is("WITH") or self._is("WITHOUT"):
-            found.append(self._json_wrapper())
+            arguments.append(self._json_wrapper())
             others = ""
-        return [*found, *self._json_behaviours(_QUERY, others)]
+        return [*arguments, *self._json_behaviours(_QUERY, others)]
 
     def _json_and_path(self) -> list[exp.Expr]:
         text = self._json_input()
@@ -71,12 +71,12 @@ class JsonCallParser(TypeParser):
             raise self._unsupported("FORMAT JSON", self._curr)
         return value
 
-    @marked
+    @with_position
     def _json_returning(self) -> nodes.JsonReturning:
         self._expect("RETURNING")
         return nodes.JsonReturning(this=self._type_before_null())
 
-    @marked
+    @with_position
     def _json_wrapper(self) -> exp.Var:
         kind = self._either(("WITHOUT", "WITH"))
         if kind == "WITH":
@@ -87,13 +87,13 @@ class JsonCallParser(TypeParser):
 
     def _json_behaviours(self, actions: Sequence[str], others: str) -> list[exp.Expr]:
         """``NULL ON EMPTY`` and ``ERROR ON ERROR``, each at most once and in any order; ``others`` may precede them."""
-        events, found = ["EMPTY", "ERROR"], []
+        events, behaviours = ["EMPTY", "ERROR"], []
         while events and not self._is(")"):
-            found.append(self._json_behaviour(actions, events, others))
+            behaviours.append(self._json_behaviour(actions, events, others))
             others = ""
-        return found
+        return behaviours
 
-    @marked
+    @with_position
     def _json_behaviour(self, actions: Sequence[str], events: list[str], others: str = "") -> exp.Expr:
         """``action ON event``; the event is taken out of ``events``."""
         action = self._accept_any(actions)
@@ -113,26 +113,26 @@ class JsonCallParser(TypeParser):
     # JSON_OBJECT, JSON_ARRAY and their aggregates
 
     def _json_object_arguments(self) -> list[exp.Expr]:
-        found: list[exp.Expr] = [] if self._json_pairs_end() else list(self._csv(self._json_pair))
-        return [*found, *self._json_on_null()]
+        arguments: list[exp.Expr] = [] if self._json_pairs_end() else list(self._csv(self._json_pair))
+        return [*arguments, *self._json_on_null()]
 
     def _json_array_arguments(self) -> list[exp.Expr]:
-        found = [] if self._json_pairs_end() else self._csv(self._json_input)
+        arguments = [] if self._json_pairs_end() else self._csv(self._json_input)
         if self._is("ORDER", "BY"):
             raise self._unsupported("ORDER BY in JSON_ARRAYAGG", self._curr)
-        return [*found, *self._json_on_null()]
+        return [*arguments, *self._json_on_null()]
 
     def _json_pairs_end(self) -> bool:
         return self._is(")") or self._is("NULL", "ON") or self._is("ABSENT", "ON")
 
-    @marked
+    @with_position
     def _json_pair(self) -> exp.JSONKeyValue:
         """``[KEY] k VALUE v``, ``k, v`` or ``k : v``."""
-        named = self._is("KEY") and self._word_at(1) not in _AFTER_COLUMN
-        if named:
+        begins_with_key = self._is("KEY") and self._word_at(1) not in _AFTER_COLUMN
+        if begins_with_key:
             self._advance()
         key = self._expression()
-        if not self._accept("VALUE") and (named or not (self._accept(",") or self._accept(":"))):
+        if not self._accept("VALUE") and (begins_with_key or not (self._accept(",") or self._accept(":"))):
             raise self._unexpected("VALUE and a value", words=("VALUE",))
         return exp.JSONKeyValue(this=key, expression=self._json_input())
 

@@ -33,14 +33,14 @@ def check_temporal(kind: str, text: str, place: Place) -> str:
     form, expected = _FORMS[kind]
     match = form.fullmatch(text.strip())
     if match:
-        found = match.groupdict()
+        fields = match.groupdict()
         try:
             parts = []
             if kind != "TIME":
-                parts.append(str(datetime.date(int(found["y"]), int(found["m"]), int(found["d"]))))
+                parts.append(str(datetime.date(int(fields["y"]), int(fields["m"]), int(fields["d"]))))
             if kind != "DATE":
-                clock = datetime.time(int(found["h"] or 0), int(found["mi"] or 0), int(found["s"] or 0))
-                parts.append(str(clock) + (f".{found['f']}" if found["f"] else ""))
+                clock = datetime.time(int(fields["h"] or 0), int(fields["mi"] or 0), int(fields["s"] or 0))
+                parts.append(str(clock) + (f".{fields['f']}" if fields["f"] else ""))
             return " ".join(parts)
         except ValueError:
             pass

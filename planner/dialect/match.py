@@ -6,7 +6,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.base import marked
+from stateplan.planner.dialect.base import with_position
 from stateplan.planner.dialect.expressions import ExpressionParser
 
 _NAVIGATION = ("PREV", "NEXT", "CLASSIFIER", "MATCH_NUMBER")
@@ -66,7 +66,7 @@ class MatchParser(ExpressionParser):
         node.set("defines", self._csv(self._match_definition))
         return node
 
-    @marked
+    @with_position
     def _match_measure(self) -> exp.Alias:
         this = self._expression()
         self._expect("AS", expected="an operator, or AS and a name")
@@ -95,13 +95,13 @@ class MatchParser(ExpressionParser):
         this = self._name("a name of a variable") if kind in ("TO FIRST", "TO LAST", "TO") else None
         return self._mark(nodes.MatchSkip(kind=kind, this=this), start)
 
-    @marked
+    @with_position
     def _match_subset(self) -> nodes.MatchVariable:
         name = self._name("a name")
         self._expect("=")
         return nodes.MatchVariable(this=name, expressions=self._parens(lambda: self._csv(self._name)))
 
-    @marked
+    @with_position
     def _match_definition(self) -> nodes.MatchVariable:
         name = self._name("a name of a variable")
         self._expect("AS")
@@ -134,14 +134,14 @@ class MatchParser(ExpressionParser):
         text = self.sql[start.start : self._prev.end + 1]
         if not isinstance(inner, exp.Identifier):
             raise self._unsupported("a quantifier behind a group of a pattern", start, "one variable in front of it")
-        found = nodes.PatternRepeat(this=inner, low=low, high=high, reluctant=reluctant, text=text)
-        return self._mark(found, start)
+        repetition = nodes.PatternRepeat(this=inner, low=low, high=high, reluctant=reluctant, text=text)
+        return self._mark(repetition, start)
 
     def _pattern_element(self) -> exp.Expr:
         token = self._curr
-        refused = self._refused_in_pattern()
-        if refused is not None:
-            raise self._unsupported(refused, token)
+        unsupported_syntax = self._refused_in_pattern()
+        if unsupported_syntax is not None:
+            raise self._unsupported(unsupported_syntax, token)
         if self._accept("("):
             inner = self._match_pattern()
             self._expect(")", expected="a variable, a quantifier or )")
@@ -149,7 +149,7 @@ class MatchParser(ExpressionParser):
         return self._name("a name of a variable of the pattern")
 
     def _refused_in_pattern(self) -> str | None:
-        """What stands here and is no pattern in Flink."""
+        """What is here and is not a pattern in Flink."""
         if self._is("{", "-") or self._is("{-"):
             return "an exclusion {- -} in a pattern"
         if self._is("|"):

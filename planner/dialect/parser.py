@@ -11,9 +11,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from stateplan.common.errors import SqlError, nearest, one_of
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.base import marked
+from stateplan.planner.dialect.base import with_position
 from stateplan.planner.dialect.ddl import DdlParser
-from stateplan.planner.dialect.errors import place_of_token, shown, too_deep
+from stateplan.planner.dialect.errors import place_of_token, token_text, too_deep
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ _NOT_HERE: dict[str, tuple[str, str | None]] = {
 
 
 _OF_JSON = "this is JSON, perhaps a plan: EXECUTE PLAN 'path' runs one, and 'plan rebase' takes it with --theirs"
-"""The hint where a plan stands in the place of SQL."""
+"""The hint where a plan is in the place of SQL."""
 
 
 class FlinkParser(DdlParser):
@@ -95,13 +95,13 @@ class FlinkParser(DdlParser):
     def one(self, tokens: Sequence[Token], text: str, read: Callable[[FlinkParser], T], file: str | None = None) -> T:
         """What ``read`` reads, which must be all there is. Raises SqlError."""
 
-        def whole(parser: FlinkParser) -> T:
+        def parse_all(parser: FlinkParser) -> T:
             result = read(parser)
             if not parser._at_end():
                 raise parser._unexpected("the end")
             return result
 
-        return self._run(tokens, text, file, whole)
+        return self._run(tokens, text, file, parse_all)
 
     def query(self) -> exp.Expr:
         return self._query()
@@ -144,13 +144,13 @@ class FlinkParser(DdlParser):
     # statements
 
     def _script(self) -> list[exp.Expr]:
-        found: list[exp.Expr] = []
+        statements: list[exp.Expr] = []
         while True:
             while self._accept(";"):
                 pass
             if self._at_end():
-                return found
-            found.append(self._statement())
+                return statements
+            statements.append(self._statement())
             if not self._at_end() and not self._is(";"):
                 raise self._unexpected("; or the end of the statement")
 
@@ -160,11 +160,11 @@ class FlinkParser(DdlParser):
         if reader is not None:
             return reader(self)
         if word in _NOT_HERE:
-            what, hint = _NOT_HERE[word]
-            raise self._unsupported(what, token, hint)
+            problem, hint = _NOT_HERE[word]
+            raise self._unsupported(problem, token, hint)
         raise SqlError(
             "SQL002",
-            shown=shown(token, self.sql),
+            shown=token_text(token, self.sql),
             place=place_of_token(token, self.sql),
             expected=", ".join(sorted(w for w in self._STATEMENTS if w.isalpha())),
             hint=_OF_JSON
@@ -174,7 +174,7 @@ class FlinkParser(DdlParser):
             else None,
         )
 
-    @marked
+    @with_position
     def _use(self) -> nodes.UseObject | nodes.ModuleStatement:
         self._advance()
         if self._accept("MODULES"):
@@ -183,7 +183,7 @@ class FlinkParser(DdlParser):
         most = 1 if kind == "CATALOG" else 2
         return nodes.UseObject(this=self._path(f"a name of a {kind.lower()}", most), kind=kind)
 
-    @marked
+    @with_position
     def _module(self) -> nodes.ModuleStatement:
         """LOAD MODULE m [WITH (..)] and UNLOAD MODULE m."""
         action = self._word_at(0)
@@ -193,7 +193,7 @@ class FlinkParser(DdlParser):
         options = self._options() if action == "LOAD" and self._is("WITH") else None
         return nodes.ModuleStatement(action=action, expressions=names, options=options)
 
-    @marked
+    @with_position
     def _show(self) -> nodes.ShowObjects:
         self._advance()
         scope = self._accept_any(("USER", "TEMPORARY")) if self._word_at(1) in ("FUNCTIONS", "TABLES") else None
@@ -208,7 +208,7 @@ class FlinkParser(DdlParser):
         parts: dict[str, Any] = {"kind": f"{scope} {kind}" if scope else kind}
         if kind in _SHOW_NAMED:
             if kind == "COLUMNS":
-                parts["preposition"] = self._preposition(required=True)
+                parts["preposition"] = self._preposition(is_required=True)
             parts["this"] = self._path(_SHOW_NAMED[kind], 1 if kind == "CREATE CATALOG" else 3)
             if kind == "PARTITIONS" and self._is("PARTITION"):
                 parts["partition"] = self._partition()
@@ -230,13 +230,13 @@ class FlinkParser(DdlParser):
                 }
         return nodes.ShowObjects(**parts)
 
-    def _preposition(self, required: bool = False) -> str | None:
+    def _preposition(self, is_required: bool = False) -> str | None:
         word = self._accept_any(("FROM", "IN"))
-        if word is None and required:
+        if word is None and is_required:
             raise self._unexpected("FROM or IN", words=("FROM", "IN"))
         return word
 
-    @marked
+    @with_position
     def _stop_job(self) -> nodes.StopJob:
         self._advance()
         self._expect("JOB")
@@ -248,7 +248,7 @@ class FlinkParser(DdlParser):
             )
         return nodes.StopJob(this=job, savepoint=savepoint, drain=self._accept("WITH", "DRAIN"))
 
-    @marked
+    @with_position
     def _describe(self) -> nodes.DescribeTable | nodes.DescribeJob:
         self._advance()
         if self._word_at(0) == "JOB" and (after := self._ahead(1)) and after.token_type == TokenType.STRING:
@@ -260,12 +260,12 @@ class FlinkParser(DdlParser):
             raise self._unsupported(f"DESCRIBE {kind}")
         extended = self._accept("EXTENDED")
         most = {"CATALOG": 1, "DATABASE": 2}.get(kind or "", 3)
-        what = f"a name of a {(kind or 'table or view').lower()}"
-        return nodes.DescribeTable(this=self._path(what, most), kind=kind, extended=extended)
+        name_kind = f"a name of a {(kind or 'table or view').lower()}"
+        return nodes.DescribeTable(this=self._path(name_kind, most), kind=kind, extended=extended)
 
     # SET, RESET: the key may be written without quotes, and the value too when it has no blanks
 
-    @marked
+    @with_position
     def _set(self) -> nodes.SetOption:
         self._advance()
         if self._at_end() or self._is(";"):
@@ -277,7 +277,7 @@ class FlinkParser(DdlParser):
         value = self._bare_text("an option's value", stop=None)
         return nodes.SetOption(this=key, expression=value)
 
-    @marked
+    @with_position
     def _reset(self) -> nodes.ResetOption:
         self._advance()
         if self._at_end() or self._is(";"):
@@ -308,7 +308,7 @@ class FlinkParser(DdlParser):
 
     # statement sets, plans, EXPLAIN
 
-    @marked
+    @with_position
     def _execute(self) -> exp.Expr:
         self._advance()
         if self._accept("PLAN"):
@@ -323,23 +323,23 @@ class FlinkParser(DdlParser):
             "PLAN 'path', STATEMENT SET, INSERT or a query", words=("PLAN", "STATEMENT", "INSERT", "SELECT")
         )
 
-    @marked
+    @with_position
     def _begin_statement_set(self) -> nodes.BeginStatementSet:
         self._advance()
         self._expect("STATEMENT", "SET")
         return nodes.BeginStatementSet()
 
-    @marked
+    @with_position
     def _end_statement_set(self) -> nodes.EndStatementSet:
         self._advance()
         return nodes.EndStatementSet()
 
-    @marked
+    @with_position
     def _rollback(self) -> nodes.RollbackStatementSet:
         self._advance()
         return nodes.RollbackStatementSet()
 
-    @marked
+    @with_position
     def _statement_set(self) -> nodes.StatementSet:
         self._expect("STATEMENT", "SET")
         self._expect("BEGIN")
@@ -361,7 +361,7 @@ class FlinkParser(DdlParser):
         self._advance()
         return nodes.StatementSet(expressions=inserts)
 
-    @marked
+    @with_position
     def _compile(self) -> nodes.CompilePlan | nodes.MigratePlan:
         self._advance()
         execute = self._accept("AND")
@@ -390,7 +390,7 @@ class FlinkParser(DdlParser):
         self._expect("FOR", expected=starts if exists or execute else f"IF NOT EXISTS, {starts}")
         return nodes.CompilePlan(this=self._compiled("after FOR"), path=path, exists=exists, execute=execute)
 
-    def _compiled(self, where: str) -> exp.Expr:
+    def _compiled(self, context: str) -> exp.Expr:
         if self._is("INSERT"):
             return self._insert()
         if self._is("STATEMENT"):
@@ -400,7 +400,7 @@ class FlinkParser(DdlParser):
             raise SqlError(
                 "SQL007",
                 word=self._word_at(0),
-                where=where,
+                where=context,
                 place=place_of_token(self._curr, self.sql),
                 expected=expected,
                 hint="STATEMENT SET without EXECUTE" if self._is("EXECUTE", "STATEMENT") else None,
@@ -419,7 +419,7 @@ class FlinkParser(DdlParser):
             raise self._unexpected(one_of(left) or "a statement", words=left)
         return details
 
-    @marked
+    @with_position
     def _alter_plan(self) -> nodes.AlterPlan:
         self._expect("ALTER", "PLAN")
         path = self._string("the plan's path in single quotes")
@@ -429,7 +429,7 @@ class FlinkParser(DdlParser):
             ttls.append(self._plan_ttl())
         return nodes.AlterPlan(path=path, expressions=ttls)
 
-    @marked
+    @with_position
     def _plan_ttl(self) -> nodes.PlanTtl:
         self._expect("TTL")
         ttl = self._string("a duration in single quotes, such as '1 d'")
@@ -443,7 +443,7 @@ class FlinkParser(DdlParser):
             selectors.append(self._bare_text(expected, stop=","))
         return nodes.PlanTtl(this=ttl, expressions=selectors)
 
-    @marked
+    @with_position
     def _explain(self) -> nodes.Explain:
         self._advance()
         plan_for = self._accept("PLAN", "FOR")

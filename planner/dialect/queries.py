@@ -31,7 +31,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from stateplan.planner.dialect import nodes
-from stateplan.planner.dialect.base import marked
+from stateplan.planner.dialect.base import with_position
 from stateplan.planner.dialect.match import MatchParser
 from stateplan.planner.dialect.tokenizer import HINT_END
 
@@ -90,7 +90,7 @@ class QueryParser(MatchParser):
         if key not in query.arg_types:
             raise self._unexpected("the end of the query")
 
-    @marked
+    @with_position
     def _with(self) -> exp.With:
         self._advance()
         recursive, token = self._accept("RECURSIVE"), self._prev
@@ -140,12 +140,12 @@ class QueryParser(MatchParser):
             return self._mark(exp.Select(expressions=[exp.Star()], from_=exp.From(this=table)), start)
         raise self._unexpected("a query: SELECT, VALUES, WITH or (", words=("SELECT", "VALUES", "WITH"))
 
-    @marked
+    @with_position
     def _values(self) -> exp.Values:
         self._advance()
         return exp.Values(expressions=self._csv(self._values_row))
 
-    @marked
+    @with_position
     def _values_row(self) -> exp.Tuple:
         if self._accept("ROW") and not self._is("("):
             raise self._unexpected("(")
@@ -156,7 +156,7 @@ class QueryParser(MatchParser):
             items = [self._expression()]
         return exp.Tuple(expressions=items)
 
-    @marked
+    @with_position
     def _select(self) -> exp.Select:
         self._advance()
         hint = self._hint()
@@ -206,8 +206,8 @@ class QueryParser(MatchParser):
     def _select_item(self) -> exp.Expr:
         start = self._curr
         if self._is("*"):
-            return self._whole(self._constant())
-        node = self._whole(self._expression())
+            return self._check_item(self._constant())
+        node = self._check_item(self._expression())
         if self._accept("AS"):
             alias = self._name("a name after AS")
         elif self._name_ahead() and not self._keyword_ahead():
@@ -218,7 +218,7 @@ class QueryParser(MatchParser):
             raise self._unexpected("a comma or FROM: a star has no name", token=self._prev)
         return self._mark(exp.Alias(this=node, alias=alias), start)
 
-    def _whole(self, item: exp.Expr) -> exp.Expr:
+    def _check_item(self, item: exp.Expr) -> exp.Expr:
         """An item of the select list. Refuses a star without some columns, and TOP."""
         star = isinstance(item, exp.Star) or (isinstance(item, exp.Column) and isinstance(item.this, exp.Star))
         less = self._word_at(0) in ("EXCEPT", "EXCLUDE", "REPLACE") and self._word_at(1) == "("
@@ -229,10 +229,10 @@ class QueryParser(MatchParser):
         return item
 
     def _keyword_ahead(self) -> bool:
-        """A word that is not reserved and yet goes on with the clause here."""
+        """A word that is not reserved and yet continues with the clause here."""
         return self._word_at(0) == "CONFLICT"
 
-    @marked
+    @with_position
     def _group_by(self) -> exp.Group:
         self._expect("GROUP", "BY")
         if self._accept("DISTINCT"):
@@ -271,10 +271,10 @@ class QueryParser(MatchParser):
         if not self._is("ORDER"):
             return None
         self._expect("ORDER", "BY")
-        return self._mark(exp.Order(expressions=self._csv(self._ordered)), start)
+        return self._mark(exp.Order(expressions=self._csv(self._order_item)), start)
 
-    @marked
-    def _ordered(self) -> exp.Ordered:
+    @with_position
+    def _order_item(self) -> exp.Ordered:
         """``nulls_first`` is always set: Flink's nulls are small, ASC puts them first and DESC last."""
         return self._ordered_item(small_nulls=True)
 
@@ -352,7 +352,7 @@ class QueryParser(MatchParser):
                 return node
             node = self._match_recognize(node)
 
-    @marked
+    @with_position
     def _joins_in_parentheses(self) -> exp.Expr:
         self._expect("(")
         first = self._table()
@@ -368,11 +368,11 @@ class QueryParser(MatchParser):
             offset += 2
         return self._name_ahead(offset) and self._word_at(offset + 1) == "("
 
-    @marked
+    @with_position
     def _table_function(self) -> exp.TableFromRows:
         """``TABLE(f(..))`` or ``f(..)``."""
-        wrapped = self._accept("TABLE")
-        if wrapped:
+        has_table_keyword = self._accept("TABLE")
+        if has_table_keyword:
             self._expect("(")
         token = self._curr
         if self._is("UNNEST"):
@@ -380,11 +380,11 @@ class QueryParser(MatchParser):
         name = self._path("a name of a table function")
         parts = [p for p in (name.args.get("catalog"), name.args.get("db"), name.this) if p is not None]
         call = self._call(token, parts)
-        if wrapped:
+        if has_table_keyword:
             self._expect(")")
         return exp.TableFromRows(this=call)
 
-    @marked
+    @with_position
     def _unnest(self) -> exp.Unnest:
         self._advance()
         node = exp.Unnest(expressions=self._parens(lambda: self._csv(self._expression)))
@@ -392,7 +392,7 @@ class QueryParser(MatchParser):
             node.set("offset", True)
         return node
 
-    @marked
+    @with_position
     def _system_time(self) -> exp.Version:
         self._expect("FOR", "SYSTEM_TIME", "AS", "OF")
         return exp.Version(this="SYSTEM_TIME", kind="AS OF", expression=self._sum())
@@ -437,7 +437,7 @@ class QueryParser(MatchParser):
             start,
         )
 
-    @marked
+    @with_position
     def _table_argument(self) -> nodes.TableArgument:
         self._expect("TABLE")
         return self._clauses_of_table(self._subquery() if self._is("(") else self._path("a name of a table"))
@@ -458,7 +458,7 @@ class QueryParser(MatchParser):
             order = self._mark(exp.Order(expressions=items), start)
         return nodes.TableArgument(this=table, partition_by=partition, order=order)
 
-    @marked
+    @with_position
     def _table_order(self) -> exp.Ordered:
         return self._ordered_item(small_nulls=False)
 
@@ -481,7 +481,7 @@ class QueryParser(MatchParser):
         self._advance()
         return self._mark(exp.Hint(expressions=items), start)
 
-    @marked
+    @with_position
     def _hint_item(self) -> exp.Anonymous:
         name = self._name("a name of a hint, such as STATE_TTL or OPTIONS")
         arguments: list[exp.Expr] = []
@@ -512,7 +512,7 @@ class QueryParser(MatchParser):
 
     # INSERT
 
-    @marked
+    @with_position
     def _insert(self) -> exp.Insert:
         """INSERT INTO | OVERWRITE t [hints] [PARTITION (..)] [(columns)] query [ON CONFLICT DO ..]."""
         self._advance()
@@ -539,18 +539,18 @@ class QueryParser(MatchParser):
             conflict=conflict,
         )
 
-    @marked
+    @with_position
     def _partition(self) -> exp.Partition:
         self._advance()
         return exp.Partition(expressions=self._parens(lambda: self._csv(self._partition_value)))
 
-    @marked
+    @with_position
     def _partition_value(self) -> exp.Expr:
         name = self._name("a name of a column")
         self._expect("=", expected="= and a text or number")
         return exp.EQ(this=name, expression=self._expression())
 
-    @marked
+    @with_position
     def _conflict(self) -> exp.OnConflict:
         self._expect("ON", "CONFLICT", "DO")
         return exp.OnConflict(action=self._symbol(_CONFLICT, " or ".join(_CONFLICT)))

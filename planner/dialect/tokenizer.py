@@ -54,7 +54,7 @@ class FlinkTokenizer(tokens.Tokenizer):
 setattr(FlinkTokenizer, "_COMMENTS", {"--": None, "//": None, "/*": "*/"})  # noqa: B010
 
 # From the start of anything that has an end to that end; None is the end of the text.
-_ENDED = re.compile(
+_PIECES = re.compile(
     r"--[^\n\r]*|//[^\n\r]*|/\*(?!\+)(?:(?!\*/).)*\*/|'(?:[^']|'')*'|`(?:[^`]|``)*`|[^-/'`]+|/\*\+|.", re.S
 )
 _OPENERS = {
@@ -77,13 +77,13 @@ def scan(text: str, file: str | None = None) -> list[Token]:
 
 
 def _unended(text: str, file: str | None) -> SqlError:
-    for match in _ENDED.finditer(text):
+    for match in _PIECES.finditer(text):
         piece = match.group()
         opener = "/*" if text.startswith("/*", match.start()) and piece == "/" else piece
         if opener in _OPENERS:
-            what, expected = _OPENERS[opener]
+            problem, expected = _OPENERS[opener]
             start = match.start()
             line_end = text.find("\n", start)
             place = place_at(text, start, len(text) if line_end < 0 else line_end, file)
-            return SqlError("SQL003", problem=what, place=place, expected=expected)
+            return SqlError("SQL003", problem=problem, place=place, expected=expected)
     return SqlError("SQL003", problem="the text cannot be read as SQL", place=Place(file=file))

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from stateplan.common.errors import SqlError
 from stateplan.common.types import MAX_LENGTH, LogicalType, RowField, parse_type
-from stateplan.planner.dialect.base import ParserBase, marked
+from stateplan.planner.dialect.base import ParserBase, with_position
 from stateplan.planner.dialect.errors import place_of_token
 
 # Types that are one word (and its synonyms), nothing in parentheses.
@@ -128,11 +128,11 @@ def logical_type(node: exp.DataType) -> LogicalType:
 class TypeParser(ParserBase):
     """The part of the parser that reads types."""
 
-    @marked
+    @with_position
     def _flink_type(self) -> exp.DataType:
         return data_type(self._logical_type())
 
-    @marked
+    @with_position
     def _type_before_null(self) -> exp.DataType:
         """A type; NULL behind it does not belong to it."""
         return data_type(self._logical_type(nullability=False))
@@ -153,11 +153,11 @@ class TypeParser(ParserBase):
         if self._at_end() or self._curr.token_type.name in ("STRING", "NUMBER"):
             raise self._unexpected("a type", words=TYPE_NAMES)
         token, word = self._curr, self._curr.text.upper()
-        quoted = token.token_type.name == "IDENTIFIER"
-        if not quoted and word in _NOT_HERE:
+        is_quoted = token.token_type.name == "IDENTIFIER"
+        if not is_quoted and word in _NOT_HERE:
             raise self._unsupported(_NOT_HERE[word], token)
         reader: Callable[[], LogicalType] | None = None
-        if not quoted:
+        if not is_quoted:
             reader = {
                 "ARRAY": self._collection,
                 "MULTISET": self._collection,
@@ -170,14 +170,14 @@ class TypeParser(ParserBase):
             }.get(word)
         if reader is not None:
             return reader()
-        if not quoted and word in _PLAIN:
+        if not is_quoted and word in _PLAIN:
             self._advance()
             if word == "DOUBLE":
                 self._accept("PRECISION")
             elif word == "STRING":
                 self._character_set()
             return _PLAIN[word]
-        if not quoted and word in _SIZED:
+        if not is_quoted and word in _SIZED:
             return self._sized(word)
         if not self._name_ahead() and not word[:1].isalpha():
             raise self._unexpected("a type", words=TYPE_NAMES)
@@ -186,12 +186,17 @@ class TypeParser(ParserBase):
         hint = f"write {_INSTEAD[word]}" if word in _INSTEAD else nearest(word, TYPE_NAMES)
         raise SqlError("SQL005", text=token.text, place=place_of_token(token, self.sql), hint=hint)
 
-    def _number(self, what: str, low: int, high: int) -> int:
+    def _number(self, subject: str, low: int, high: int) -> int:
         token = self._curr
-        value = self._integer(f"the {what}, a whole number")
+        value = self._integer(f"the {subject}, a whole number")
         if not low <= value <= high:
             raise SqlError(
-                "SQL005.out_of_range", what=what, value=value, low=low, high=high, place=place_of_token(token, self.sql)
+                "SQL005.out_of_range",
+                what=subject,
+                value=value,
+                low=low,
+                high=high,
+                place=place_of_token(token, self.sql),
             )
         return value
 

@@ -33,7 +33,7 @@ class Notation:
         """``rex`` in the description of an operator whose input fields are ``names``.
 
         Args:
-            infix: whether operators stand between their operands; those of a table function stand before them.
+            infix: whether operators are between their operands; those of a table function are before them.
         """
         if self.prefix:
             return physical_expression(rex, names)
@@ -118,7 +118,7 @@ def order_text(order: Order, rel: Rel) -> str:
     return ", ".join(f"{names[i]} {'ASC' if ascending else 'DESC'}" for i, ascending, _ in order)
 
 
-def named(text: str, name: str) -> str:
+def with_name(text: str, name: str) -> str:
     """``text AS name``; the name alone where both are the same."""
     return text if text == name else f"{text} AS {name}"
 

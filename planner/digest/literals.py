@@ -73,13 +73,13 @@ _SYMBOLS = {
     "JSON_ON_NULL": "{}_ON_NULL",
 }
 """How Calcite shows the values of an enum, where it does not show their names."""
-_RENAMED = {("JSON_QUERY_WRAPPER", "CONDITIONAL_ARRAY"): "WITH_CONDITIONAL_ARRAY"}
+_NEW_NAMES = {("JSON_QUERY_WRAPPER", "CONDITIONAL_ARRAY"): "WITH_CONDITIONAL_ARRAY"}
 """Values whose names in plans are not Calcite's."""
 
 
 def _symbol(literal: Literal) -> str:
     name = str(literal.symbol)
-    return _RENAMED.get((name, str(literal.value)), _SYMBOLS.get(name, "{}").format(literal.value))
+    return _NEW_NAMES.get((name, str(literal.value)), _SYMBOLS.get(name, "{}").format(literal.value))
 
 
 def plain_literal(literal: Literal) -> str:
@@ -111,12 +111,12 @@ def charset(text: str) -> str:
     return f"_UTF-16LE'{escaped}'"
 
 
-def _sarg(literal: Literal, typed: bool = False) -> str:
-    """The ranges of a SEARCH, ``typed`` with the types of their ends."""
+def _sarg(literal: Literal, with_type: bool = False) -> str:
+    """The ranges of a SEARCH, ``with_type`` with the types of their ends."""
     t = literal.type
 
     def point(value: Any) -> str:
-        if typed:
+        if with_type:
             text = typed_literal(Literal(t.not_null(), value))
             return text.replace(":BIGINT", "L:BIGINT") if t.root == "BIGINT" else text
         if t.is_string:
@@ -141,7 +141,7 @@ def typed_literal(literal: Literal) -> str:
     """A constant with its type where the value does not say it, as filters of a scan show it."""
     t, value = literal.type, literal.value
     if literal.sarg is not None:
-        return _sarg(literal, typed=True) + ("" if t.root == "INTEGER" or _is_whole_time(t) else f":{full_type(t)}")
+        return _sarg(literal, with_type=True) + ("" if t.root == "INTEGER" or _is_whole_time(t) else f":{full_type(t)}")
     if literal.symbol is not None:
         return f"FLAG({_symbol(literal)})"
     if value is None:

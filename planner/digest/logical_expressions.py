@@ -66,8 +66,8 @@ class LogicalNotation:
         if isinstance(rex, Call) and rex.syntax == "FUNCTION_ID" and not rex.operands:
             return name
         operands = [self._operand(rex, name, i) for i in range(len(rex.children))]
-        shown = f"{name}({', '.join(operands)})"
-        return f"{shown}:{_full(rex.type)}" if name == "CAST" else shown
+        call_text = f"{name}({', '.join(operands)})"
+        return f"{call_text}:{_full(rex.type)}" if name == "CAST" else call_text
 
     def _operand(self, rex: Rex, name: str, position: int) -> str:
         operand = rex.children[position]

@@ -1,7 +1,7 @@
 """DOUBLE constants, whose text in a plan depends on how they came about.
 
 Calcite keeps a constant that was written as ``1e0``, computed, or handed to a source and back, as a double; one that a
-cast gave a type is kept as the decimal it was. Both stand in the plan as text; descriptions show only the first with an
+cast gave a type is kept as the decimal it was. Both are in the plan as text; descriptions show only the first with an
 exponent. Source: Calcite's ``RexLiteral`` and ``Util.toScientificNotation``.
 """
 
@@ -36,8 +36,8 @@ def scientific(text: str) -> str:
     if not isinstance(exponent, int):
         return text
     unscaled = "".join(map(str, digits))
-    shown = unscaled[:_MOST_DIGITS]
+    significand = unscaled[:_MOST_DIGITS]
     if exponent == 0:
-        shown = shown[0] + shown[1:].rstrip("0")
-    rest = f".{shown[1:]}" if len(shown) > 1 else ""
-    return f"{'-' if sign else ''}{shown[0]}{rest}E{len(unscaled) - 1 + exponent}"
+        significand = significand[0] + significand[1:].rstrip("0")
+    rest = f".{significand[1:]}" if len(significand) > 1 else ""
+    return f"{'-' if sign else ''}{significand[0]}{rest}E{len(unscaled) - 1 + exponent}"

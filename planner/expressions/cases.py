@@ -76,7 +76,7 @@ def push_into_cases(rex: Rex) -> Rex:
     ):
         cases = [i for i, c in enumerate(rex.children) if kind(c) == "CASE"]
         if len(cases) == 1 and not _joins_sides(rex) and rex.children[cases[0]].type.root != "BOOLEAN":
-            return _pushed(rex, cases[0])
+            return _pushed_into_case(rex, cases[0])
     if not rex.children:
         return rex
     from stateplan.planner.expressions.ops import with_operands
@@ -92,7 +92,7 @@ def _joins_sides(rex: Rex) -> bool:
     return bool(left) and bool(right) and not left & right
 
 
-def _pushed(rex: Rex, position: int) -> Rex:
+def _pushed_into_case(rex: Rex, position: int) -> Rex:
     from stateplan.planner.expressions.ops import with_operands
 
     operands = []

@@ -58,7 +58,7 @@ STRONG = frozenset(
         "ITEM",
     }
 )
-"""Operators that give NULL as soon as one operand is NULL."""
+"""Operators that return NULL as soon as one operand is NULL."""
 
 
 def is_null_with(rex: Rex, ref: Rex) -> bool:
@@ -70,8 +70,10 @@ def is_null_with(rex: Rex, ref: Rex) -> bool:
         return rex == ref
     if op == "SEARCH":
         literal = operands[1]
-        known = isinstance(literal, Literal) and literal.sarg is not None and literal.sarg.get("nullAs") != "TRUE"
-        return known and is_null_with(operands[0], ref)
+        excludes_null = (
+            isinstance(literal, Literal) and literal.sarg is not None and literal.sarg.get("nullAs") != "TRUE"
+        )
+        return excludes_null and is_null_with(operands[0], ref)
     if op == "CASE":
         operands = tuple(v for i, v in enumerate(operands) if i % 2 or i == len(operands) - 1)
     if op in ("AND", "OR", "COALESCE", "CASE"):
@@ -80,7 +82,7 @@ def is_null_with(rex: Rex, ref: Rex) -> bool:
 
 
 def is_not_true(rex: Rex, is_null: Callable[[Rex], bool]) -> bool:
-    """Whether ``rex`` is FALSE or NULL for certain rows, of which ``is_null`` tells whether an expression is NULL for
+    """Whether ``rex`` is FALSE or NULL for certain rows, for which ``is_null`` says whether an expression is NULL for
     all of them (Calcite's ``Strong.isNotTrue``)."""
     op = kind(rex)
     if op == "IS NOT NULL":

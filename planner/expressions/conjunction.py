@@ -73,7 +73,7 @@ class Facts:
         return i + 1
 
     def narrow(self, c: Comparison, term: Rex, terms: list[Rex]) -> bool:
-        """Narrows the range of ``c.ref`` by ``c``, removing terms it makes superfluous; False when nothing is left."""
+        """Narrows the range of ``c.ref`` by ``c``, removing terms it makes superfluous; False if nothing is left."""
         key = value_key(c.literal.type)
         mine = RangeSet(key, Range.of(c.op, c.literal.value))
         for n, (ref, ranges, sources) in enumerate(self.ranges):

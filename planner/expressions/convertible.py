@@ -1,4 +1,4 @@
-"""Which conditions a source can be told, and in which form.
+"""Which conditions can be passed to a source, and in which form.
 
 Source: Flink's ``RexNodeToExpressionConverter``, which turns a row expression into a table API expression, and the
 way back (``ExpressionConverter``), which nests AND and OR pairwise.
@@ -16,7 +16,7 @@ from stateplan.planner.expressions.ops import COMPARISONS, Over, call, kind
 from stateplan.planner.expressions.search import expand_search
 
 _STRICT = frozenset({*COMPARISONS, "NOT", "LIKE", "+", "-", "*", "MOD", "UPPER", "LOWER", "CHAR_LENGTH", "ABS"})
-"""Functions that are NOT NULL where all their operands are; their type is inferred anew."""
+"""Functions that are NOT NULL if all their operands are; their type is inferred anew."""
 
 _NOT_EXPRESSIBLE = frozenset({"IF", "||", "TRIM", "CASE", "ITEM", "/INT", "REINTERPRET", "NOW"})
 """Functions that the table API does not know under their SQL name."""
@@ -49,7 +49,7 @@ _INTERVALS = {"INTERVAL_DAY_TIME": "DAY(2) TO SECOND(6)", "INTERVAL_YEAR_MONTH":
 
 
 def convert(rex: Rex) -> Rex | None:
-    """``rex`` as the source gets it; None where the table API has no such expression."""
+    """``rex`` as the source gets it; None if the table API has no such expression."""
     if isinstance(rex, InputRef):
         return rex
     if isinstance(rex, Literal):
@@ -66,20 +66,29 @@ def convert(rex: Rex) -> Rex | None:
     if op == "SEARCH":
         return convert(expand_search(rex))
     if rex.is_user_defined:
-        taken = [convert(c) for c in rex.operands]
-        return None if None in taken else replace(rex, operands=tuple(c for c in taken if c is not None))
+        converted_operands = [convert(c) for c in rex.operands]
+        return (
+            None
+            if None in converted_operands
+            else replace(rex, operands=tuple(c for c in converted_operands if c is not None))
+        )
     if rex.internal_name is None or op in _NOT_EXPRESSIBLE or ("_" in op and op not in _IN_CAMEL_CASE):
         return None
     operands = [convert(c) for c in rex.operands]
-    known = [o for o in operands if o is not None]
-    if len(known) < len(operands):
+    convertible_operands = [o for o in operands if o is not None]
+    if len(convertible_operands) < len(operands):
         return None
     if op in ("AND", "OR"):
-        return _pairs(op, known)
+        return _pairs(op, convertible_operands)
     result = _interval(rex.type)
     if op in _STRICT:
-        result = result.as_nullable(any(o.type.nullable for o in known))
-    return Call(result, tuple(known), rex.internal_name, "BINARY" if op == "-" and len(known) == 2 else rex.syntax)
+        result = result.as_nullable(any(o.type.nullable for o in convertible_operands))
+    return Call(
+        result,
+        tuple(convertible_operands),
+        rex.internal_name,
+        "BINARY" if op == "-" and len(convertible_operands) == 2 else rex.syntax,
+    )
 
 
 def _interval(t: LogicalType) -> LogicalType:

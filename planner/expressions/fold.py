@@ -30,8 +30,8 @@ def cast_literal(literal: Literal, target: LogicalType) -> Rex:
         return Literal(target.not_null(), literal.value if isinstance(literal.value, str) else str(literal.value))
     if target.root == "DECIMAL" and isinstance(literal.value, Approximate) and _fits(literal.value, target):
         return Literal(target.not_null(), literal.value)
-    folded = fold_cast(literal, target)
-    return call("CAST", (literal,), target) if folded is None else folded
+    constant = fold_cast(literal, target)
+    return call("CAST", (literal,), target) if constant is None else constant
 
 
 def _fits(text: str, target: LogicalType) -> bool:
@@ -44,7 +44,7 @@ def _fits(text: str, target: LogicalType) -> bool:
 
 
 def evaluate(rex: Rex, time_zone: str) -> Literal | None:
-    """The constant that ``rex``, which holds no references, is; None where it is left to be computed.
+    """The constant that ``rex``, which holds no references, is; None if it is left to be computed.
 
     Args:
         time_zone: of the session.
@@ -57,12 +57,12 @@ def evaluate(rex: Rex, time_zone: str) -> Literal | None:
 
 
 def evaluate_constant(rex: Rex, time_zone: str) -> Literal | None:
-    """The constant that ``rex`` is; None where it fails, cannot be run here, or is of a type without constants."""
+    """The constant that ``rex`` is; None if it fails, cannot be run here, or is of a type without constants."""
     from stateplan.common.values.codecs import codec
     from stateplan.functions.program import evaluate
 
-    found = codec(rex.type)
-    if not found.atomic:
+    value_codec = codec(rex.type)
+    if not value_codec.atomic:
         return None
     try:
         value = evaluate(rex, time_zone=time_zone)
@@ -70,5 +70,5 @@ def evaluate_constant(rex: Rex, time_zone: str) -> Literal | None:
         return None
     if value is None:
         return Literal(rex.type.as_nullable(), None)
-    shown = Approximate.exact(value) if rex.type.root in ("FLOAT", "DOUBLE") else found.literal(value)
-    return Literal(rex.type.not_null(), shown)
+    literal_text = Approximate.exact(value) if rex.type.root in ("FLOAT", "DOUBLE") else value_codec.literal(value)
+    return Literal(rex.type.not_null(), literal_text)

@@ -77,8 +77,8 @@ def equal(a: Rex, b: Rex) -> bool:
 
 def member(rex: Rex, others: Iterable[Rex]) -> bool:
     """Whether ``rex`` is among ``others``."""
-    wanted = key(rex)
-    return any(key(o) == wanted for o in others)
+    key_of_rex = key(rex)
+    return any(key(o) == key_of_rex for o in others)
 
 
 class _TooMuchError(Exception):
@@ -104,15 +104,15 @@ def _cnf(rex: Rex, most: int) -> Rex:
     if op == "OR":
         first, *rest = disjunctions(rex)
         heads, tails = conjunctions(_cnf(first, most)), conjunctions(_cnf(or_(rest), most))
-        made: list[Rex] = []
+        terms: list[Rex] = []
         size = 0
         for h in heads:
             for t in tails:
-                made.append(or_([h, t]))
-                size += _size(made[-1])
+                terms.append(or_([h, t]))
+                size += _size(terms[-1])
                 if size > most:
                     raise _TooMuchError
-        return and_(made)
+        return and_(terms)
     if op == "NOT":
         inner = rex.children[0]
         if kind(inner) == "NOT":

@@ -1,4 +1,4 @@
-"""Building, taking apart and comparing row expressions."""
+"""Building, splitting and comparing row expressions."""
 
 from __future__ import annotations
 
@@ -259,10 +259,10 @@ def with_operands(rex: Rex, operands: Sequence[Rex]) -> Rex:
 
 
 def rewrite(rex: Rex, change: Callable[[Rex], Rex | None]) -> Rex:
-    """``rex`` with ``change`` applied outside in; what ``change`` returns None for is taken apart further."""
-    changed = change(rex)
-    if changed is not None:
-        return changed
+    """``rex`` with ``change`` applied outside in; what ``change`` returns None for is split further."""
+    new_rex = change(rex)
+    if new_rex is not None:
+        return new_rex
     if not rex.children:
         return rex
     return with_operands(rex, [rewrite(c, change) for c in rex.children])
@@ -297,7 +297,7 @@ _NON_DETERMINISTIC = non_deterministic()
 
 
 def is_deterministic(rex: Rex) -> bool:
-    """Whether equal input always gives an equal value."""
+    """Whether equal input always produces an equal value."""
     return not any(isinstance(e, Over) or kind(e) in _NON_DETERMINISTIC or _varies(e) for e in walk(rex))
 
 

@@ -97,15 +97,15 @@ class RangeSet:
     def add(self, r: Range) -> None:
         if self._is_empty(r):
             return
-        merged: list[Range] = []
+        new_ranges: list[Range] = []
         for item in sorted([*self.ranges, r], key=self._lower):
-            last = merged[-1] if merged else None
+            last = new_ranges[-1] if new_ranges else None
             if last is not None and self._connected(last, item):
                 if self._upper(item) > self._upper(last):
-                    merged[-1] = Range(last.lower, last.lower_closed, item.upper, item.upper_closed)
+                    new_ranges[-1] = Range(last.lower, last.lower_closed, item.upper, item.upper_closed)
             else:
-                merged.append(item)
-        self.ranges = merged
+                new_ranges.append(item)
+        self.ranges = new_ranges
 
     def complement(self) -> RangeSet:
         out = RangeSet(self.key)

@@ -38,7 +38,7 @@ class _SargBuilder(Rex):
     def __init__(self, ref: Rex, negate: bool, key: Callable[[Any], Any]) -> None:
         super().__init__(BOOLEAN)
         self.__dict__.update(
-            ref=ref, negate=negate, types=[], ranges=RangeSet(key), null_as="FALSE", has_sarg=False, merged=False
+            ref=ref, negate=negate, types=[], ranges=RangeSet(key), null_as="FALSE", has_sarg=False, is_merged=False
         )
 
     ref: Rex
@@ -47,7 +47,7 @@ class _SargBuilder(Rex):
     ranges: RangeSet
     null_as: NullAs
     has_sarg: bool
-    merged: bool
+    is_merged: bool
 
     __hash__ = object.__hash__
 
@@ -62,13 +62,13 @@ class _SargBuilder(Rex):
         self.types.append(type)
         for r in ranges:
             self.ranges.add(r)
-        self.__dict__["merged"] |= self.has_sarg
+        self.__dict__["is_merged"] |= self.has_sarg
         self.null_or("UNKNOWN")
 
     def add_sarg(self, sarg: Sarg, type: LogicalType) -> None:  # noqa: A002
         sarg = sarg.negate() if self.negate else sarg
         self.types.append(type)
-        self.__dict__["merged"] |= bool(self.ranges.ranges)
+        self.__dict__["is_merged"] |= bool(self.ranges.ranges)
         for r in sarg.ranges:
             self.ranges.add(r)
         self.__dict__["has_sarg"] = True
@@ -84,7 +84,7 @@ class _SargBuilder(Rex):
             return self.ref.type
         return least_restrictive(self.types) or self.types[0]
 
-    def built(self) -> Sarg:
+    def build_typed(self) -> Sarg:
         """The search argument with values as its type writes them."""
         sarg = self.build()
         if self.literal_type.root != "DECIMAL":
@@ -146,15 +146,15 @@ class SargCollector:
         return True
 
     def need_to_fix(self) -> bool:
-        if any(b.build(False).complexity > 1 or b.merged for b in self.builders):
+        if any(b.build(False).complexity > 1 or b.is_merged for b in self.builders):
             return True
         return len(self.terms) == 1 and all(b.build().is_simple for b in self.builders)
 
-    def fixed(self, unknown_as: NullAs) -> list[Rex]:
+    def terms_for(self, unknown_as: NullAs) -> list[Rex]:
         return [self._fix(t, unknown_as) if isinstance(t, _SargBuilder) else t for t in self.terms]
 
     def _fix(self, b: _SargBuilder, unknown_as: NullAs) -> Rex:
-        sarg = b.built()
+        sarg = b.build_typed()
         if sarg.complexity <= 1 and sarg.is_simple:
             return sarg_ref(b.ref, sarg, b.literal_type, unknown_as)
         return search(b.ref, sarg, b.literal_type)
@@ -165,7 +165,7 @@ def one_of(rex: Rex, values: Sequence[Literal], comparison: str) -> Call:
     builder = _SargBuilder(rex, comparison == "<>", value_key(values[0].type))
     for value in values:
         builder.add(Range.of("=", value.value), value.type)
-    return search(rex, builder.built(), builder.literal_type)
+    return search(rex, builder.build_typed(), builder.literal_type)
 
 
 def search(ref: Rex, sarg: Sarg, type: LogicalType) -> Call:  # noqa: A002
@@ -179,8 +179,8 @@ def sarg_ref(ref: Rex, sarg: Sarg, type: LogicalType, unknown_as: NullAs) -> Rex
     if sarg.is_all or sarg.is_none:
         null_as = unknown_as if sarg.null_as == "UNKNOWN" else sarg.null_as
         if sarg.is_all:
-            known = test("IS NOT NULL", ref)
-            return {"TRUE": TRUE, "FALSE": known, "UNKNOWN": or_([known, Literal(BOOLEAN, None)])}[null_as]
+            not_null = test("IS NOT NULL", ref)
+            return {"TRUE": TRUE, "FALSE": not_null, "UNKNOWN": or_([not_null, Literal(BOOLEAN, None)])}[null_as]
         return {"TRUE": test("IS NULL", ref), "FALSE": FALSE, "UNKNOWN": compare("<>", ref, ref)}[null_as]
 
     def literal(value: Any) -> Literal:

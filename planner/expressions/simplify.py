@@ -111,7 +111,7 @@ class Simplifier:
         for o in operands:
             collector.accept(o)
         if collector.need_to_fix():
-            operands = collector.fixed(unknown_as)
+            operands = collector.terms_for(unknown_as)
         plain, negated = _split(operands)
         if unknown_as == "FALSE":
             return self._and_false(plain, negated)
@@ -164,8 +164,8 @@ class Simplifier:
         certain = [t for t in terms if is_deterministic(t)]
         if any(_excludes_null(t, n) for n in facts.nulls for t in certain):
             return FALSE
-        known = [n for n in facts.not_nulls if any(_excludes_null(t, n) for t in certain)]
-        return and_([*terms, *(test("IS NOT NULL", n) for n in facts.not_nulls if n not in known)])
+        implied_not_nulls = [n for n in facts.not_nulls if any(_excludes_null(t, n) for t in certain)]
+        return and_([*terms, *(test("IS NOT NULL", n) for n in facts.not_nulls if n not in implied_not_nulls)])
 
     def _or(self, rex: Rex, unknown_as: NullAs) -> Rex:
         terms = disjunctions(rex) if not is_always_false(rex) else [rex]
@@ -192,7 +192,7 @@ class Simplifier:
         for t in terms:
             collector.accept(t)
         if collector.need_to_fix():
-            terms = collector.fixed(unknown_as)
+            terms = collector.terms_for(unknown_as)
         out: list[Rex] = []
         unequal: list[tuple[Rex, Literal, int]] = []
         for term in list(terms):
@@ -215,8 +215,8 @@ class Simplifier:
                     unequal.append((c.ref, c.literal, len(out)))
                 elif c is not None and first is not None:
                     if first[1].value not in (None, c.literal.value) and c.literal.value is not None:
-                        known = call("OR", (test("IS NOT NULL", c.ref), Literal(BOOLEAN, None)), BOOLEAN)
-                        out[first[2]] = self.simplify(known, unknown_as)
+                        null_or_not_null = call("OR", (test("IS NOT NULL", c.ref), Literal(BOOLEAN, None)), BOOLEAN)
+                        out[first[2]] = self.simplify(null_or_not_null, unknown_as)
                         if is_always_true(out[first[2]]):
                             return TRUE
                     continue
@@ -228,9 +228,9 @@ class Simplifier:
         x = negated.children[0]
         if not x.type.nullable:
             return TRUE
-        known = self._is(test("IS NOT NULL", x), unknown_as)
-        replaced = [known if equal(t, x) else Literal(BOOLEAN, None) if t is negated else t for t in terms]
-        return self._ors(replaced, unknown_as)
+        not_null = self._is(test("IS NOT NULL", x), unknown_as)
+        new_terms = [not_null if equal(t, x) else Literal(BOOLEAN, None) if t is negated else t for t in terms]
+        return self._ors(new_terms, unknown_as)
 
     def _not(self, rex: Rex, unknown_as: NullAs) -> Rex:
         inner = rex.children[0]
@@ -269,8 +269,8 @@ class Simplifier:
             return self.simplify(not_(a), unknown_as)
         if is_deterministic(a):
             for p in self.predicates:
-                found = null_test(p)
-                if found is not None and found[0] == op and equal(found[1], a):
+                null_test_result = null_test(p)
+                if null_test_result is not None and null_test_result[0] == op and equal(null_test_result[1], a):
                     return TRUE
         return self._is2(op, a, unknown_as)
 
@@ -345,9 +345,9 @@ class Simplifier:
             if op in ("=", ">=", "<="):
                 return self.simplify(call("OR", (null, test("IS NOT NULL", left)), BOOLEAN), unknown_as)
             return self.simplify(call("AND", (null, test("IS NULL", left)), BOOLEAN), unknown_as)
-        changed = compare(op, left, right)
+        comparison = compare(op, left, right)
         if left.type.root == "BOOLEAN":
-            c = Comparison.of(changed)
+            c = Comparison.of(comparison)
             if c is not None and not is_null_literal(c.literal):
                 result = self._boolean_comparison(c, unknown_as)
                 if result is not None:
@@ -359,7 +359,7 @@ class Simplifier:
             a, b = key(left.value), key(right.value)
             holds = {"=": a == b, "<>": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[op]
             return TRUE if holds else FALSE
-        return self._using_predicates(rex if with_operands(rex, (left, right)) == rex else changed)
+        return self._using_predicates(rex if with_operands(rex, (left, right)) == rex else comparison)
 
     def _boolean_comparison(self, c: Comparison, unknown_as: NullAs) -> Rex | None:
         straight = ("=", ">=") if c.literal.value is True else ("<>", ">")
@@ -377,9 +377,9 @@ class Simplifier:
         if c is None or is_null_literal(c.literal) or not self.predicates:
             return rex
         key = value_key(c.literal.type)
-        wanted = RangeSet(key, Range.of(c.op, c.literal.value))
-        rest = wanted
-        known = RangeSet(key, [ALL])
+        own_ranges = RangeSet(key, Range.of(c.op, c.literal.value))
+        rest = own_ranges
+        implied_ranges = RangeSet(key, [ALL])
         for p in self.predicates:
             other = Comparison.of(p)
             if (
@@ -388,14 +388,14 @@ class Simplifier:
                 and not is_null_literal(other.literal)
                 and same_type(other.literal.type, c.literal.type)
             ):
-                allowed = RangeSet(key, Range.of(other.op, other.literal.value))
-                known = known.intersect(allowed)
-                rest = rest.intersect(allowed)
+                other_ranges = RangeSet(key, Range.of(other.op, other.literal.value))
+                implied_ranges = implied_ranges.intersect(other_ranges)
+                rest = rest.intersect(other_ranges)
         if rest.is_empty:
             return FALSE
-        if known == rest and not known.is_all:
+        if implied_ranges == rest and not implied_ranges.is_all:
             return self.simplify(test("IS NOT NULL", c.ref))
-        if rest != wanted and len(rest.ranges) == 1 and rest.ranges[0].is_point:
+        if rest != own_ranges and len(rest.ranges) == 1 and rest.ranges[0].is_point:
             return compare("=", c.ref, Literal(c.literal.type, rest.ranges[0].lower))
         return rex
 
@@ -426,10 +426,10 @@ class Simplifier:
             inner = simplified.children[0]
             return inner if narrows(inner.type, rex.type) else call("CAST", (inner,), rex.type)
         if isinstance(simplified, Literal):
-            folded = fold.cast_literal(simplified, rex.type)
+            constant = fold.cast_literal(simplified, rex.type)
             if self.time_zone is None and fold.is_zoned(simplified.type, rex.type):
-                return folded
-            return fold.evaluate(folded, self.time_zone or "UTC") or folded
+                return constant
+            return fold.evaluate(constant, self.time_zone or "UTC") or constant
         return rex if simplified is operand else call("CAST", (simplified,), rex.type)
 
     def _case(self, rex: Rex, unknown_as: NullAs) -> Rex:
@@ -441,8 +441,8 @@ class Simplifier:
                 continue
             value = self.simplify(b.value, unknown_as)
             if branches and equal(branches[-1].value, value):
-                merged = bare.simplify(call("OR", (branches[-1].condition, condition), BOOLEAN), "FALSE")
-                branches[-1] = Branch(merged, value)
+                merged_condition = bare.simplify(call("OR", (branches[-1].condition, condition), BOOLEAN), "FALSE")
+                branches[-1] = Branch(merged_condition, value)
             else:
                 branches.append(Branch(condition, value))
             if is_always_true(branches[-1].condition):

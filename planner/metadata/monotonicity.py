@@ -70,12 +70,12 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         return None if below is None else ["NOT_MONOTONIC" if _changes(below) else "CONSTANT"] * rel.width
     if isinstance(rel, Union):
         parts = [monotonicity(s) for s in rel.sources]
-        known = [p for p in parts if p is not None]
-        if len(known) < len(parts):
+        input_monotonicities = [p for p in parts if p is not None]
+        if len(input_monotonicities) < len(parts):
             return None
-        return [c[0] if all(m == c[0] for m in c) else "NOT_MONOTONIC" for c in zip(*known, strict=True)]
+        return [c[0] if all(m == c[0] for m in c) else "NOT_MONOTONIC" for c in zip(*input_monotonicities, strict=True)]
     if isinstance(rel, Join):
-        return _joined(rel)
+        return _of_join(rel)
     if isinstance(rel, Rank):
         return _ranked(rel)
     if isinstance(rel, DropUpdateBefore):
@@ -102,8 +102,8 @@ def _is_deleted_from(rel: Rel) -> bool:
     return any(map(_is_deleted_from, rel.inputs))
 
 
-def _changes(known: list[Monotonicity]) -> bool:
-    return any(m != "CONSTANT" for m in known)
+def _changes(monotonicities: list[Monotonicity]) -> bool:
+    return any(m != "CONSTANT" for m in monotonicities)
 
 
 def _ranked(rel: Rank) -> list[Monotonicity] | None:
@@ -125,9 +125,9 @@ def _ranked(rel: Rank) -> list[Monotonicity] | None:
         out[-1] = "CONSTANT"
     if rel.order:
         first, ascending, _ = rel.order[0]
-        known = "INCREASING" if rel.fields[first][1].kind is not None else below[first]
+        order_monotonicity = "INCREASING" if rel.fields[first][1].kind is not None else below[first]
         towards: Monotonicity = "DECREASING" if ascending else "INCREASING"
-        out[first] = towards if known in ("CONSTANT", towards) else "NOT_MONOTONIC"
+        out[first] = towards if order_monotonicity in ("CONSTANT", towards) else "NOT_MONOTONIC"
     return out
 
 
@@ -212,7 +212,7 @@ def _of_call(c: AggCall, below: Rel) -> Monotonicity:
     return "NOT_MONOTONIC"
 
 
-def _joined(rel: Join) -> list[Monotonicity] | None:
+def _of_join(rel: Join) -> list[Monotonicity] | None:
     from stateplan.planner.algebra.join_keys import equi_keys, is_equi_key
 
     left, right = monotonicity(rel.left), monotonicity(rel.right)
@@ -227,13 +227,13 @@ def _joined(rel: Join) -> list[Monotonicity] | None:
         return None
     if rel.join_type == "SEMI":
         return left
-    left = _padded(left) if rel.join_type in ("RIGHT", "FULL") else left
-    right = _padded(right) if rel.join_type in ("LEFT", "FULL") else right
+    left = _with_padding(left) if rel.join_type in ("RIGHT", "FULL") else left
+    right = _with_padding(right) if rel.join_type in ("LEFT", "FULL") else right
     return [*left, *right]
 
 
-def _padded(known: list[Monotonicity]) -> list[Monotonicity]:
-    return ["PADDED" if m == "CONSTANT" else m for m in known]
+def _with_padding(monotonicities: list[Monotonicity]) -> list[Monotonicity]:
+    return ["PADDED" if m == "CONSTANT" else m for m in monotonicities]
 
 
 def _interval(rel: Rel, index: int) -> tuple[float | None, float | None]:

@@ -44,9 +44,11 @@ def predicates_of(rel: Rel) -> list[Rex]:
     if isinstance(rel, Join):
         return _of_join(rel)
     if isinstance(rel, Aggregate):
-        where = {g: i for i, g in enumerate(rel.group)}
+        field_map = {g: i for i, g in enumerate(rel.group)}
         return [
-            remap(p, where) for p in predicates_of(rel.input) if rel.group and all(i in where for i in input_refs(p))
+            remap(p, field_map)
+            for p in predicates_of(rel.input)
+            if rel.group and all(i in field_map for i in input_refs(p))
         ]
     if isinstance(rel, Union):
         first, *rest = [predicates_of(i) for i in rel.inputs]
@@ -81,19 +83,23 @@ def _distinct(predicates: Iterable[Rex]) -> list[Rex]:
 def _through(below: Rel, exprs: tuple[Rex, ...], predicates: list[Rex]) -> list[Rex]:
     """``predicates`` over the input, carried over a projection; constants of the projection added. What is left of a
     predicate that is also about other fields is that those of the projection are not all NULL."""
-    where: dict[int, int] = {}
+    field_map: dict[int, int] = {}
     for i, e in enumerate(exprs):
         if isinstance(e, InputRef):
-            where.setdefault(e.index, i)
+            field_map.setdefault(e.index, i)
     out = []
     for p in predicates:
-        used = set(input_refs(p))
-        if not used <= where.keys():
-            needed = [r for r in refs_to(below, sorted(used & where.keys())) if r.type.nullable and is_null_with(p, r)]
-            if not needed:
+        used_fields = set(input_refs(p))
+        if not used_fields <= field_map.keys():
+            null_refs = [
+                r
+                for r in refs_to(below, sorted(used_fields & field_map.keys()))
+                if r.type.nullable and is_null_with(p, r)
+            ]
+            if not null_refs:
                 continue
-            p = or_(test("IS NOT NULL", r) for r in needed)
-        out.append(remap(p, where))
+            p = or_(test("IS NOT NULL", r) for r in null_refs)
+        out.append(remap(p, field_map))
     for i, e in enumerate(exprs):
         ref = InputRef(e.type, i)
         if is_null_literal(e):
@@ -113,19 +119,19 @@ def _keeps_values(cast: Rex, value: Literal) -> bool:
 def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
     """Expressions that the predicates fix to one value, with that value; as in Flink without those of fields that other
     predicates than equalities are about."""
-    found: list[tuple[Rex, Literal]] = []
-    excluded: list[Rex] = []
+    pairs: list[tuple[Rex, Literal]] = []
+    variables: list[Rex] = []
     others: set[int] = set()
 
     def add(rex: Rex, value: Literal) -> None:
-        if any(equal(rex, e) for e in excluded):
+        if any(equal(rex, e) for e in variables):
             return
-        previous = next((v for r, v in found if equal(r, rex)), None)
+        previous = next((v for r, v in pairs if equal(r, rex)), None)
         if previous is None:
-            found.append((rex, value))
+            pairs.append((rex, value))
         elif previous != value:
-            excluded.append(rex)
-            found[:] = [(r, v) for r, v in found if not equal(r, rex)]
+            variables.append(rex)
+            pairs[:] = [(r, v) for r, v in pairs if not equal(r, rex)]
 
     for p in predicates:
         op = kind(p)
@@ -146,4 +152,4 @@ def constant_map(predicates: Iterable[Rex]) -> list[tuple[Rex, Literal]]:
                     add(left.children[0], inner)
         else:
             others.update(input_refs(p))
-    return [(rex, value) for rex, value in found if others.isdisjoint(input_refs(rex))]
+    return [(rex, value) for rex, value in pairs if others.isdisjoint(input_refs(rex))]

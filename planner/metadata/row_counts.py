@@ -15,7 +15,7 @@ from stateplan.planner.expressions.ops import conjunctions, disjunctions, kind
 from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
 
 _TABLE = 1e8
-_EQUAL, _COMPARED, _LIKE, _OTHER = 0.15, 0.5, 0.05, 0.25
+_EQUAL, _COMPARISON, _LIKE, _OTHER = 0.15, 0.5, 0.05, 0.25
 
 
 def row_count(rel: Rel) -> float:
@@ -36,7 +36,7 @@ def row_count(rel: Rel) -> float:
 
 
 def least_rows(rel: Rel) -> float:
-    """The number of rows that ``rel`` has at least."""
+    """The minimum number of rows of ``rel``."""
     if isinstance(rel, Values):
         return len(rel.tuples)
     if isinstance(rel, Aggregate):
@@ -79,10 +79,10 @@ def selectivity(condition: Rex) -> float:
         return out
     if op == "NOT":
         return 1 - selectivity(condition.children[0])
-    known = {"=": _EQUAL, "IS NOT NULL": 0.9, "IS NULL": 0.1, "LIKE": _LIKE}
-    if op in known:
-        return known[op]
-    return _COMPARED if op in ("<>", "<", "<=", ">", ">=") else _OTHER
+    by_operator = {"=": _EQUAL, "IS NOT NULL": 0.9, "IS NULL": 0.1, "LIKE": _LIKE}
+    if op in by_operator:
+        return by_operator[op]
+    return _COMPARISON if op in ("<>", "<", "<=", ">", ">=") else _OTHER
 
 
 def _join(rel: Join) -> float:
@@ -101,12 +101,12 @@ def _join(rel: Join) -> float:
     if not pairs:
         rows = left * right
     elif unique_keys(rel.left) and unique_keys(rel.right):
-        known = [
+        known_sides = [
             n
             for n, side, keys in ((left, rel.left, left_keys), (right, rel.right, right_keys))
             if are_unique(side, keys)
         ]
-        rows = left * right / max(known) if known else (left + right) * _EQUAL ** len(pairs)
+        rows = left * right / max(known_sides) if known_sides else (left + right) * _EQUAL ** len(pairs)
     else:
         rows = (left + right) * _EQUAL ** len(pairs)
     rows *= rest

@@ -148,8 +148,8 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
 def _of_group_windows(rel: GroupWindowAggregate) -> Keys:
     """A row is known by its group and any instant of its window."""
     group, first = frozenset(range(len(rel.group))), len(rel.group) + len(rel.calls)
-    told = enumerate(rel.properties, first)
-    return frozenset(group | {i} for i, ((_, kind), _) in told if kind != "Proctime")
+    properties = enumerate(rel.properties, first)
+    return frozenset(group | {i} for i, ((_, kind), _) in properties if kind != "Proctime")
 
 
 def _of_rank(rank: Rank, upsert: bool) -> Keys:
@@ -173,20 +173,20 @@ def _of_window_rank(rank: WindowRank) -> Keys:
 
 def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
     """Keys over the input, in all ways they come out of a projection."""
-    where: dict[int, list[int]] = {}
+    field_map: dict[int, list[int]] = {}
     for i, e in enumerate(exprs):
         source = _source(e)
         if source is not None:
-            where.setdefault(source, []).append(i)
-    if not where:
+            field_map.setdefault(source, []).append(i)
+    if not field_map:
         return _NONE
     out: set[frozenset[int]] = set()
     for key in keys:
-        if not all(c in where for c in key):
+        if not all(c in field_map for c in key):
             continue
         choices: list[frozenset[int]] = [frozenset()]
         for c in key:
-            choices = [k | {p} for k in choices for p in where[c]]
+            choices = [k | {p} for k in choices for p in field_map[c]]
         out.update(choices)
     return frozenset(out)
 
@@ -233,50 +233,50 @@ def _is_injective(a: LogicalType, b: LogicalType) -> bool:
 
 
 def _text_length(t: LogicalType) -> int | None:
-    """Characters of the longest text of a value; None where there is no limit that holds."""
+    """Characters of the longest text of a value; None if there is no limit that holds."""
     fraction = t.precision + 1 if t.precision else 0
     if t.is_timestamp:
         return 19 + fraction
     return 8 + fraction if t.root == "TIME_WITHOUT_TIME_ZONE" else _LENGTHS.get(t.root)
 
 
-def _containing(keys: Keys, required: frozenset[int], immutable: frozenset[int] = frozenset()) -> Keys:
-    """The keys by which changes stay in order when rows are sent by ``required``: those that hold it, or that columns
-    which no update changes complete."""
-    return frozenset(k for k in keys if required <= k | immutable)
+def _containing(keys: Keys, required_fields: frozenset[int], immutable: frozenset[int] = frozenset()) -> Keys:
+    """The keys by which changes stay in order when rows are sent by ``required_fields``: those that hold it, or that
+    columns which no update changes complete."""
+    return frozenset(k for k in keys if required_fields <= k | immutable)
 
 
 def _immutable(rel: Rel) -> frozenset[int]:
     """Columns that no update changes (``FlinkRelMdImmutableColumns``): those of primary keys."""
-    found: frozenset[int] = frozenset()
+    immutable_fields: frozenset[int] = frozenset()
     if isinstance(rel, Scan):
-        found = frozenset(rel.key or ())
+        immutable_fields = frozenset(rel.key or ())
     elif isinstance(rel, (Project, Calc)):
         below = _immutable(rel.input)
-        found = frozenset(i for i, e in enumerate(rel.exprs) if isinstance(e, InputRef) and e.index in below)
+        immutable_fields = frozenset(i for i, e in enumerate(rel.exprs) if isinstance(e, InputRef) and e.index in below)
     elif isinstance(
         rel, (Filter, Exchange, ChangelogNormalize, DropUpdateBefore, MiniBatchAssigner, WatermarkAssigner)
     ):
-        found = _immutable(rel.input)
+        immutable_fields = _immutable(rel.input)
     elif isinstance(rel, Join):
         if rel.join_type in ("INNER", "LEFT", "SEMI", "ANTI"):
-            found = _immutable(rel.left)
+            immutable_fields = _immutable(rel.left)
         if rel.join_type in ("INNER", "RIGHT"):
-            found |= frozenset(i + rel.left.width for i in _immutable(rel.right))
-    return found if found and upsert_keys(rel) else frozenset()
+            immutable_fields |= frozenset(i + rel.left.width for i in _immutable(rel.right))
+    return immutable_fields if immutable_fields and upsert_keys(rel) else frozenset()
 
 
 def _of_expand(expand: Expand, upsert: bool) -> Keys:
     """A key of the input that every projection keeps, and which of them it was."""
     out = set()
     for key in _keys(expand.input, upsert):
-        kept = frozenset(
+        kept_keys = frozenset(
             i
             for i in range(expand.width)
             if all(isinstance(e := p[i], InputRef) and e.index in key for p in expand.projects)
         )
-        if {e.index for i in kept if isinstance(e := expand.projects[0][i], InputRef)} == key:
-            out.add(kept | {expand.id_field})
+        if {e.index for i in kept_keys if isinstance(e := expand.projects[0][i], InputRef)} == key:
+            out.add(kept_keys | {expand.id_field})
     return frozenset(out)
 
 
@@ -306,9 +306,9 @@ def _of_multi_join(join: MultiJoin, upsert: bool) -> Keys:
     """As for its joins one after the other, the changes in order by the common key only."""
     from stateplan.planner.algebra.join_keys import common_keys, equal_fields
 
-    shared, pairs, offsets = common_keys(join), equal_fields(join), join.offsets
-    required = frozenset(shared[0]) if upsert else frozenset()
-    out = _containing(_keys(join.sources[0], upsert), required)
+    join_keys, pairs, offsets = common_keys(join), equal_fields(join), join.offsets
+    join_key = frozenset(join_keys[0]) if upsert else frozenset()
+    out = _containing(_keys(join.sources[0], upsert), join_key)
     for n, source in enumerate(join.sources[1:], 1):
         right = _keys(source, upsert)
         equal_left = frozenset(offsets[i] + field for i, field, _ in pairs[n])
@@ -316,14 +316,14 @@ def _of_multi_join(join: MultiJoin, upsert: bool) -> Keys:
         left_unique = bool(pairs[n]) and any(k <= equal_left for k in out)
         right_unique = bool(pairs[n]) and any(k <= equal_right for k in right)
         if upsert:
-            right = _containing(right, frozenset(shared[n]))
-        placed = frozenset(frozenset(c + offsets[n] for c in k) for k in right)
-        found = {a | b for a in out for b in placed}
+            right = _containing(right, frozenset(join_keys[n]))
+        source_keys = frozenset(frozenset(c + offsets[n] for c in k) for k in right)
+        joint_keys = {a | b for a in out for b in source_keys}
         if right_unique:
-            found |= out
+            joint_keys |= out
         if left_unique and join.join_types[n] == "INNER":
-            found |= placed
-        out = frozenset(found)
+            joint_keys |= source_keys
+        out = frozenset(joint_keys)
     return out
 
 
@@ -336,5 +336,5 @@ def join_input_keys(rel: Rel, keys: Iterable[int]) -> list[tuple[int, ...]]:
 
 def smallest_key(keys: Keys) -> tuple[int, ...] | None:
     """The shortest key, of several the one with the lowest fields; None for none (or only the empty one)."""
-    ordered = sorted((tuple(sorted(k)) for k in keys if k), key=lambda k: (len(k), k))
-    return ordered[0] if ordered else None
+    sorted_keys = sorted((tuple(sorted(k)) for k in keys if k), key=lambda k: (len(k), k))
+    return sorted_keys[0] if sorted_keys else None

@@ -1,4 +1,4 @@
-"""Which fields of a relation tell the window of its rows.
+"""Which fields of a relation are the window of its rows.
 
 Source: Flink's ``FlinkRelMdWindowProperties`` and ``RelWindowProperties``.
 """
@@ -59,11 +59,11 @@ class WindowProperties:
         """Whether ``group`` has both start and end of the window."""
         return bool({*group} & {*self.starts}) and bool({*group} & {*self.ends})
 
-    def moved(self, where: Callable[[int], Sequence[int]]) -> WindowProperties | None:
+    def with_fields_at(self, positions_of: Callable[[int], Sequence[int]]) -> WindowProperties | None:
         """The properties where field ``i`` is at ``where(i)``; None where start, end or a key of sessions is lost."""
-        keys = [next(iter(where(k)), None) for k in self.window.keys]
+        keys = [next(iter(positions_of(k)), None) for k in self.window.keys]
         starts, ends, times = (
-            tuple(sorted(p for i in old for p in where(i))) for old in (self.starts, self.ends, self.times)
+            tuple(sorted(p for i in old for p in positions_of(i))) for old in (self.starts, self.ends, self.times)
         )
         if not starts or not ends or None in keys:
             return None
@@ -81,14 +81,16 @@ def window_properties(rel: Rel) -> WindowProperties | None:
     if isinstance(rel, (Filter, Exchange, MiniBatchAssigner, FunctionCorrelate)):
         return window_properties(rel.input)
     if isinstance(rel, Rank):
-        found = window_properties(rel.input)
-        return found if found is not None and found.grouped_by(rel.partition) else None
+        properties_below = window_properties(rel.input)
+        return properties_below if properties_below is not None and properties_below.grouped_by(rel.partition) else None
     if isinstance(rel, (Project, Calc)):
-        return _moved(rel.input, _places(rel.exprs))
+        return _through_places(rel.input, _places(rel.exprs))
     if isinstance(rel, Expand):
-        kept = [_places(row) for row in rel.projects]
-        every = {i: [p for p in at if all(p in k.get(i, ()) for k in kept)] for i, at in kept[0].items()}
-        return _moved(rel.input, every)
+        places_by_row = [_places(row) for row in rel.projects]
+        every = {
+            i: [p for p in at if all(p in k.get(i, ()) for k in places_by_row)] for i, at in places_by_row[0].items()
+        }
+        return _through_places(rel.input, every)
     if isinstance(rel, WindowJoin):
         return _of_join(rel)
     if isinstance(rel, Union):
@@ -97,7 +99,7 @@ def window_properties(rel: Rel) -> WindowProperties | None:
         below = window_properties(rel.input)
         if below is None or not below.grouped_by(rel.group):
             return None
-        return below.moved(lambda i: [p for p, g in enumerate(rel.group) if g == i])
+        return below.with_fields_at(lambda i: [p for p, g in enumerate(rel.group) if g == i])
     return None
 
 
@@ -110,32 +112,37 @@ def _places(exprs: Sequence[Rex]) -> dict[int, list[int]]:
     return out
 
 
-def _moved(below: Rel, places: Mapping[int, Sequence[int]]) -> WindowProperties | None:
-    found = window_properties(below)
-    return None if found is None else found.moved(lambda i: places.get(i, ()))
+def _through_places(below: Rel, places: Mapping[int, Sequence[int]]) -> WindowProperties | None:
+    properties_below = window_properties(below)
+    return None if properties_below is None else properties_below.with_fields_at(lambda i: places.get(i, ()))
 
 
 def _of_join(rel: WindowJoin) -> WindowProperties | None:
     """What both sides say, of an outer join only the side that has all its rows (``getJoinWindowProperties``)."""
     left, right = window_properties(rel.left), window_properties(rel.right)
     width = rel.left.width
-    moved = None if right is None else right.moved(lambda i: [i + width])
-    if rel.join_type in ("SEMI", "ANTI") or moved is None or left is None:
+    right_properties = None if right is None else right.with_fields_at(lambda i: [i + width])
+    if rel.join_type in ("SEMI", "ANTI") or right_properties is None or left is None:
         return left
-    return replace(left, starts=left.starts + moved.starts, ends=left.ends + moved.ends, times=left.times + moved.times)
+    return replace(
+        left,
+        starts=left.starts + right_properties.starts,
+        ends=left.ends + right_properties.ends,
+        times=left.times + right_properties.times,
+    )
 
 
 def _of_union(parts: Sequence[WindowProperties | None]) -> WindowProperties | None:
     """What all inputs say alike."""
-    known = [p for p in parts if p is not None]
-    if len(known) < len(parts) or not all(p.alike(known[0]) for p in known):
+    input_properties = [p for p in parts if p is not None]
+    if len(input_properties) < len(parts) or not all(p.alike(input_properties[0]) for p in input_properties):
         return None
 
-    def shared(of: Callable[[WindowProperties], Sequence[int]]) -> tuple[int, ...]:
-        return tuple(sorted(set.intersection(*({*of(p)} for p in known))))
+    def common(of: Callable[[WindowProperties], Sequence[int]]) -> tuple[int, ...]:
+        return tuple(sorted(set.intersection(*({*of(p)} for p in input_properties))))
 
-    starts, ends, times = shared(lambda p: p.starts), shared(lambda p: p.ends), shared(lambda p: p.times)
-    return replace(known[0], starts=starts, ends=ends, times=times) if starts and ends else None
+    starts, ends, times = common(lambda p: p.starts), common(lambda p: p.ends), common(lambda p: p.times)
+    return replace(input_properties[0], starts=starts, ends=ends, times=times) if starts and ends else None
 
 
 def _of_aggregate(rel: WindowAggregate) -> WindowProperties:

@@ -24,7 +24,7 @@ from stateplan.planner.algebra.phased import (
 )
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Rel, field_names, rel_type
 from stateplan.planner.algebra.table_functions import TableAggregate, is_python
-from stateplan.planner.digest.expressions import Notation, call_text, named
+from stateplan.planner.digest.expressions import Notation, call_text, with_name
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.operators.base import ALL, MINI_BATCH, Lowering, Operator, exchanged
 from stateplan.planner.physical import Kinds, Physical
@@ -50,15 +50,15 @@ def agg_calls(calls: Sequence[AggCall]) -> tuple[specs.AggCall, ...]:
 
 
 def needed_retractions(node: Physical) -> tuple[bool, ...]:
-    """Per call of an aggregate, whether it must be able to take back values."""
+    """Per call of an aggregate, whether it must be able to retract values."""
 
     rel = node.rel
     assert isinstance(rel, Aggregate)
     out = [not node.input.is_insert_only] * len(rel.calls)
-    known = monotonicity(rel) if any(out) else None
-    if known is not None:
+    monotonicities = monotonicity(rel) if any(out) else None
+    if monotonicities is not None:
         for i, c in enumerate(rel.calls):
-            change = known[len(rel.group) + i]
+            change = monotonicities[len(rel.group) + i]
             if (c.function, change) in (("MIN", "DECREASING"), ("MAX", "INCREASING")):
                 out[i] = False
     return tuple(out)
@@ -77,7 +77,7 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate, node=GroupAggregate):
     def describe(self, rel: Aggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         outputs = field_names(rel)
-        parts = [named(names[g], o) for g, o in zip(rel.group, outputs, strict=False)]
+        parts = [with_name(names[g], o) for g, o in zip(rel.group, outputs, strict=False)]
         for c, o, r in zip(rel.calls, outputs[len(rel.group) :], needed_retractions(node), strict=True):
             parts.append(f"{call_text(c, names, r)} AS {o}")
         return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
@@ -109,8 +109,8 @@ class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate, node=G
         names, outputs = field_names(rel.input), field_names(rel)
         arguments = ", ".join(names[a] for a in rel.call.args)
         function = rel.call.function + ("" if node.input.is_insert_only else "_RETRACT")
-        given = ", ".join(outputs[len(rel.group) :])
-        parts = [*(names[g] for g in rel.group), f"{function}({arguments}) AS ({given})"]
+        result_names = ", ".join(outputs[len(rel.group) :])
+        parts = [*(names[g] for g in rel.group), f"{function}({arguments}) AS ({result_names})"]
         return [*grouped(rel.group, rel.input, ""), f"select=[{', '.join(parts)}]"]
 
     def lower(self, rel: TableAggregate, node: Physical, lowering: Lowering) -> ExecNode:
@@ -140,7 +140,7 @@ class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate, node=L
 
     def describe(self, rel: LocalAggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
-        parts = [*(names[g] for g in rel.group), *accumulators(rel.kept, rel.input)]
+        parts = [*(names[g] for g in rel.group), *accumulators(rel.accumulators, rel.input)]
         return [*grouped(rel.group, rel.input, rel.level), f"select=[{', '.join(parts)}]"]
 
     def lower(self, rel: LocalAggregate, node: Physical, lowering: Lowering) -> ExecNode:
@@ -158,14 +158,14 @@ class GlobalAggregateOperator(Operator[GlobalAggregate], of=GlobalAggregate, nod
 
     def describe(self, rel: GlobalAggregate, node: Physical, notation: Notation) -> list[str]:
         below = rel.input.inputs[0]
-        kept = (below.local if isinstance(below, IncrementalAggregate) else rel).kept
-        own = rel.kept.calls
+        local_accumulators = (below.local if isinstance(below, IncrementalAggregate) else rel).accumulators
+        own = rel.accumulators.calls
         outputs = field_names(rel)
         keys = field_names(rel.input)
         parts = [keys[g] if keys[g] == outputs[g] else f"{keys[g]} AS {outputs[g]}" for g in rel.group]
-        for c, merged, name in zip(kept.calls, own, outputs[len(rel.group) :], strict=False):
-            view = "" if isinstance(below, IncrementalAggregate) else _view(merged)
-            parts.append(f"{_function(merged)}({view}{_accumulated(c)}) AS {name}")
+        for c, own_call, name in zip(local_accumulators.calls, own, outputs[len(rel.group) :], strict=False):
+            view = "" if isinstance(below, IncrementalAggregate) else _view(own_call)
+            parts.append(f"{_function(own_call)}({view}{_accumulated(c)}) AS {name}")
         star = [] if rel.count_star is None else [f"indexOfCountStar=[{rel.count_star}]"]
         return [*grouped(rel.group, rel.input, rel.original.level), f"select=[{', '.join(parts)}]", *star]
 
@@ -194,7 +194,9 @@ class IncrementalAggregateOperator(
     def describe(self, rel: IncrementalAggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.local)
         parts = [names[k] for k in rel.final]
-        parts += [f"{_function(c)}({_view(c)}{_accumulated(c)}) AS {_accumulated(c)}" for c in rel.local.kept.calls]
+        parts += [
+            f"{_function(c)}({_view(c)}{_accumulated(c)}) AS {_accumulated(c)}" for c in rel.local.accumulators.calls
+        ]
         return [
             f"partialAggGrouping=[{', '.join(names[: len(rel.local.group)])}]",
             f"finalAggGrouping=[{', '.join(names[k] for k in rel.final)}]",
@@ -217,22 +219,22 @@ class IncrementalAggregateOperator(
         return (rel.hint,)
 
 
-def accumulators(kept: Accumulators, row: Rel) -> list[str]:
+def accumulators(values: Accumulators, row: Rel) -> list[str]:
     """What a local phase keeps of ``row``."""
     names = field_names(row)
     parts = []
-    for c in kept.calls:
+    for c in values.calls:
         arguments = ", ".join(names[a] for a in c.call.args) or "*"
-        shown = f"{_function(c)}({_view(c)}{arguments})"
-        passed = f" FILTER {names[c.call.filter]}" if c.call.filter >= 0 else ""
-        parts.append(f"{shown}{passed} AS {_accumulated(c)}")
+        call_text = f"{_function(c)}({_view(c)}{arguments})"
+        filter_text = f" FILTER {names[c.call.filter]}" if c.call.filter >= 0 else ""
+        parts.append(f"{call_text}{filter_text} AS {_accumulated(c)}")
     return parts + [
         f"DISTINCT({', '.join(names[a] for a in arguments)}) AS distinct${i}"
-        for i, (arguments, _) in enumerate(kept.maps)
+        for i, (arguments, _) in enumerate(values.maps)
     ]
 
 
-def merged(call: PhasedCall) -> str:
+def merge_text(call: PhasedCall) -> str:
     """A call that merges its own accumulators."""
     return f"{_function(call)}({_view(call)}{_accumulated(call)})"
 

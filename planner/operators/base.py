@@ -54,19 +54,19 @@ class Lowering:
         it a TTL, as in Flink's plans.
 
         Args:
-            hints: per state that it keeps, what hints say; where that is no TTL, it has that of the job.
+            hints: per state that it keeps, what hints say; where that is not a TTL, it has that of the job.
             origin: who gives these.
         """
-        given = node.ttl_option in self.options
-        told = [None if hint is None else hint.ttl for hint in hints]
+        has_job_ttl = node.ttl_option in self.options
+        hint_ttls = [None if hint is None else hint.ttl for hint in hints]
         if isinstance(node, TimeBoundNode):
-            if all(ttl is None for ttl in told) and not (given and ttl_home(node) == "state"):
+            if all(ttl is None for ttl in hint_ttls) and not (has_job_ttl and ttl_home(node) == "state"):
                 return (), []
-            told = told or [None] * len(node.state_names)
-        job = CompiledTtl(self.ttls[node.ttl_option], "option" if given else "default")
-        ttls = [job if ttl is None or self.batch else CompiledTtl(ttl, origin) for ttl in told]
-        named = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
-        return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in named), ttls
+            hint_ttls = hint_ttls or [None] * len(node.state_names)
+        job = CompiledTtl(self.ttls[node.ttl_option], "option" if has_job_ttl else "default")
+        ttls = [job if ttl is None or self.batch else CompiledTtl(ttl, origin) for ttl in hint_ttls]
+        entries = enumerate(zip(node.state_names, ttls, strict=bool(ttls)))
+        return tuple(StateMetadata(index=i, ttl=t.ttl, name=name) for i, (name, t) in entries), ttls
 
     def configuration(self, keys: Sequence[str]) -> dict[str, str]:
         """The values of the options that a node consumes."""
@@ -144,16 +144,22 @@ class Operator(Generic[R]):
             return insert_only(self.clause, inputs, rel.written_at)
         return INSERT if self.exec_node.EMITS == INSERT_ONLY else frozenset().union(*(i.kinds for i in inputs))
 
-    def update(self, rel: R, node: Physical, required: UpdateKind) -> Physical | None:
-        """``node`` emitting updates as ``required``; None where it cannot."""
-        needed = self.exec_node.NEEDS_UPDATE_BEFORE
-        asked = required if needed is None else "BEFORE_AND_AFTER" if needed else "ONLY_UPDATE_AFTER"
-        return rebuilt(node, [update(i, asked) for i in node.inputs], required)
+    def update(self, rel: R, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        """``node`` emitting updates as ``required_kind``; None if it cannot."""
+        needs_update_before = self.exec_node.NEEDS_UPDATE_BEFORE
+        input_kind = (
+            required_kind
+            if needs_update_before is None
+            else "BEFORE_AND_AFTER"
+            if needs_update_before
+            else "ONLY_UPDATE_AFTER"
+        )
+        return rebuilt(node, [update(i, input_kind) for i in node.inputs], required_kind)
 
-    def delete(self, rel: R, node: Physical, required: DeleteKind) -> Physical | None:
-        """``node`` emitting deletions, as ``required`` where it has a choice; None where that cannot be."""
+    def delete(self, rel: R, node: Physical, required_kind: DeleteKind) -> Physical | None:
+        """``node`` emitting deletions, as ``required_kind`` where it has a choice; None if that cannot be."""
         if self.passes_deletions:
-            return with_deletions(node, [deleting(node.input, required)], required)
+            return with_deletions(node, [deleting(node.input, required_kind)], required_kind)
         return with_deletions(node, [deleting(i, "FULL_DELETE") for i in node.inputs], "FULL_DELETE")
 
     def distribute(self, rel: R, inputs: Sequence[Rel]) -> Rel:
@@ -161,7 +167,7 @@ class Operator(Generic[R]):
         return replace_inputs(rel, inputs)
 
     def required_keys(self, rel: R) -> Sequence[Sequence[int]] | None:
-        """Per input, the keys by which its node wants rows spread; None where it does not say."""
+        """Per input, the keys by which its node wants rows spread; None if it does not say."""
         return None
 
     def waits_for_watermarks(self, rel: R) -> bool:
@@ -182,67 +188,69 @@ def operator_of(kind: type[Rel]) -> Operator[Any]:
 
 def describe(node: Physical) -> str:
     """The ``description`` of a plan's node: ``Calc(select=[a, b], where=[(a > 1)])``."""
-    return _described(node, execution_type(node), OF_PLAN)
+    return _description(node, execution_type(node), OF_PLAN)
 
 
 def describe_physical(node: Physical) -> str:
     """A node as EXPLAIN shows it in the physical plan: ``Calc(select=[a, b], where=[>(a, 1)])``."""
-    return _described(node, type(node.rel), OF_PHYSICAL_PLAN)
+    return _description(node, type(node.rel), OF_PHYSICAL_PLAN)
 
 
-def _described(node: Physical, kind: type[Rel], notation: Notation) -> str:
+def _description(node: Physical, kind: type[Rel], notation: Notation) -> str:
     operator = _OPERATORS[kind]
     prefix = "" if not is_python(node.rel) else "PythonAsync" if is_asynchronous(node.rel) else "Python"
     name = prefix + operator.exec_node.__name__
-    shown = ", ".join(operator.describe(node.rel, node, notation))
-    return f"{name}({shown})" if shown else name
+    details = ", ".join(operator.describe(node.rel, node, notation))
+    return f"{name}({details})" if details else name
 
 
 # changes
 
 
-def update(node: Physical, required: UpdateKind) -> Physical | None:
-    """``node`` emitting updates as ``required``, if it emits any; None where it cannot."""
-    asked: UpdateKind = required if "UPDATE" in node.kinds else "NONE"
-    return _OPERATORS[type(node.rel)].update(node.rel, node, asked)
+def update(node: Physical, required_kind: UpdateKind) -> Physical | None:
+    """``node`` emitting updates as ``required_kind``, if it emits any; None if it cannot."""
+    kind: UpdateKind = required_kind if "UPDATE" in node.kinds else "NONE"
+    return _OPERATORS[type(node.rel)].update(node.rel, node, kind)
 
 
-def delete(node: Physical, required: DeleteKind) -> Physical | None:
-    """``node`` emitting deletions, as ``required`` where it has a choice; None where that cannot be."""
-    return _OPERATORS[type(node.rel)].delete(node.rel, node, required)
+def delete(node: Physical, required_kind: DeleteKind) -> Physical | None:
+    """``node`` emitting deletions, as ``required_kind`` where it has a choice; None if that cannot be."""
+    return _OPERATORS[type(node.rel)].delete(node.rel, node, required_kind)
 
 
-def deleting(node: Physical, required: DeleteKind) -> Physical | None:
-    """``node`` emitting deletions exactly as ``required``, or none at all; None where it cannot."""
-    made = delete(node, required)
-    return made if made is not None and made.delete in (required, "NONE") else None
+def deleting(node: Physical, required_kind: DeleteKind) -> Physical | None:
+    """``node`` emitting deletions exactly as ``required_kind``, or none at all; None if it cannot."""
+    new_node = delete(node, required_kind)
+    return new_node if new_node is not None and new_node.delete in (required_kind, "NONE") else None
 
 
 def rebuilt(node: Physical, inputs: Sequence[Physical | None], update: UpdateKind) -> Physical | None:
-    """``node`` over ``inputs``; None where one of them could not be made."""
-    known = [i for i in inputs if i is not None]
-    if len(known) < len(inputs):
+    """``node`` over ``inputs``; None if one of them could not be made."""
+    new_inputs = [i for i in inputs if i is not None]
+    if len(new_inputs) < len(inputs):
         return None
-    return Physical(replace_inputs(node.rel, [i.rel for i in known]), tuple(known), node.kinds, update)
+    return Physical(replace_inputs(node.rel, [i.rel for i in new_inputs]), tuple(new_inputs), node.kinds, update)
 
 
 def with_deletions(node: Physical, inputs: Sequence[Physical | None], delete: DeleteKind) -> Physical | None:
     """``node`` over ``inputs``, emitting deletions as ``delete``, if any."""
-    made = rebuilt(node, inputs, node.update)
-    if made is None:
+    new_node = rebuilt(node, inputs, node.update)
+    if new_node is None:
         return None
-    return Physical(made.rel, made.inputs, made.kinds, made.update, delete if "DELETE" in node.kinds else "NONE")
+    return Physical(
+        new_node.rel, new_node.inputs, new_node.kinds, new_node.update, delete if "DELETE" in node.kinds else "NONE"
+    )
 
 
 def insert_only(who: str, inputs: Sequence[Physical], place: Place | None) -> Kinds:
-    """The kinds of an operator that takes and gives insertions only.
+    """The kinds of an operator that accepts and emits insertions only.
 
     Raises:
         SqlError: SQL140, an input that updates or deletes rows.
     """
-    for given in inputs:
-        if not given.is_insert_only:
-            raise not_consumed(who, given, INSERT, place, "a query below that only adds rows")
+    for node in inputs:
+        if not node.is_insert_only:
+            raise not_consumed(who, node, INSERT, place, "a query below that only adds rows")
     return INSERT
 
 

@@ -31,10 +31,10 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind
 class DropUpdateBeforeOperator(Operator[DropUpdateBefore], of=DropUpdateBefore, node=DropUpdateBeforeNode):
     passes_deletions = True
 
-    def update(self, rel: DropUpdateBefore, node: Physical, required: UpdateKind) -> Physical | None:
-        if required == "BEFORE_AND_AFTER":
+    def update(self, rel: DropUpdateBefore, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        if required_kind == "BEFORE_AND_AFTER":
             return None
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
+        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required_kind)
 
     def lower(self, rel: DropUpdateBefore, node: Physical, lowering: Lowering) -> ExecNode:
         return DropUpdateBeforeNode(**self.common(rel, node, lowering))
@@ -63,10 +63,10 @@ class ChangelogNormalizeOperator(Operator[ChangelogNormalize], of=ChangelogNorma
     def provided(self, rel: ChangelogNormalize, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
 
-    def delete(self, rel: ChangelogNormalize, node: Physical, required: DeleteKind) -> Physical | None:
+    def delete(self, rel: ChangelogNormalize, node: Physical, required_kind: DeleteKind) -> Physical | None:
         """The normalization; where it is not needed, the operator below its exchange."""
-        if not rel.required and rel.condition is None and not node.generates_update_before:
-            below = deleting(node.input, required)
+        if not rel.is_required and rel.condition is None and not node.generates_update_before:
+            below = deleting(node.input, required_kind)
             if below is not None:
                 return below.input if isinstance(below.rel, Exchange) else below
         kinds: tuple[DeleteKind, ...] = ("DELETE_BY_KEY", "FULL_DELETE")

@@ -21,7 +21,7 @@ from stateplan.planner.algebra.join_keys import common_keys, equal_fields, equi_
 from stateplan.planner.algebra.relations import Exchange, Join, MultiJoin, Rel, field_names, unique_names
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin
 from stateplan.planner.algebra.windows import WindowJoin
-from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, key_names, named, record_text
+from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, key_names, record_text, with_name
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
 from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
@@ -69,16 +69,16 @@ def _key_sides(rel: Join) -> list[list[int]]:
     return [[p[side] for p in pairs] for side in (0, 1)]
 
 
-def _update_join(node: Physical, required: UpdateKind, keys: Sequence[Sequence[int]]) -> Physical | None:
+def _update_join(node: Physical, required_kind: UpdateKind, keys: Sequence[Sequence[int]]) -> Physical | None:
     inputs: list[Physical | None] = []
     for child, in_key in zip(node.inputs, _within_join_keys(node.rel.inputs, keys), strict=True):
-        if required == "ONLY_UPDATE_AFTER":
+        if required_kind == "ONLY_UPDATE_AFTER":
             if "UPDATE" in child.kinds and not in_key:
                 return None
             inputs.append(update(child, "ONLY_UPDATE_AFTER"))
         else:
             inputs.append(update(child, "BEFORE_AND_AFTER"))
-    return rebuilt(node, inputs, required)
+    return rebuilt(node, inputs, required_kind)
 
 
 def leaves_rows(rel: Join, node: Physical) -> bool:
@@ -87,17 +87,17 @@ def leaves_rows(rel: Join, node: Physical) -> bool:
     if "DELETE" in node.kinds:
         return False
     width = rel.left.width
-    compared = input_refs(without_equi_keys(rel.condition, width))
+    compared_fields = input_refs(without_equi_keys(rel.condition, width))
     for child, offset in zip(node.inputs, (0, width), strict=True):
-        own = {c - offset for c in compared if 0 <= c - offset < child.rel.width}
+        own = {c - offset for c in compared_fields if 0 <= c - offset < child.rel.width}
         if "UPDATE" in child.kinds and own and not any(own <= k for k in upsert_keys(child.rel)):
             return True
     return False
 
 
-def _delete_join(node: Physical, required: DeleteKind, keys: Sequence[Sequence[int]]) -> Physical | None:
+def _delete_join(node: Physical, required_kind: DeleteKind, keys: Sequence[Sequence[int]]) -> Physical | None:
     sides = [
-        deleting(child, "DELETE_BY_KEY" if required == "DELETE_BY_KEY" and in_key else "FULL_DELETE")
+        deleting(child, "DELETE_BY_KEY" if required_kind == "DELETE_BY_KEY" and in_key else "FULL_DELETE")
         for child, in_key in zip(node.inputs, _within_join_keys(node.rel.inputs, keys), strict=True)
     ]
     by_key = any(s is not None and s.delete == "DELETE_BY_KEY" for s in sides)
@@ -135,13 +135,13 @@ class JoinOperator(Operator[Join], of=Join, node=JoinNode):
     def provided(self, rel: Join, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL if rel.join_type not in ("INNER", "SEMI") else super().provided(rel, inputs, mini_batch)
 
-    def update(self, rel: Join, node: Physical, required: UpdateKind) -> Physical | None:
-        if required == "ONLY_UPDATE_AFTER" and rel.takes_back and leaves_rows(rel, node):
+    def update(self, rel: Join, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        if required_kind == "ONLY_UPDATE_AFTER" and rel.takes_back and leaves_rows(rel, node):
             return None
-        return _update_join(node, required, _key_sides(rel))
+        return _update_join(node, required_kind, _key_sides(rel))
 
-    def delete(self, rel: Join, node: Physical, required: DeleteKind) -> Physical | None:
-        return _delete_join(node, required, _key_sides(rel))
+    def delete(self, rel: Join, node: Physical, required_kind: DeleteKind) -> Physical | None:
+        return _delete_join(node, required_kind, _key_sides(rel))
 
     def distribute(self, rel: Join, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.condition)
@@ -160,13 +160,13 @@ def _input_spec(rel: Join, side: int) -> str:
 
 class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
     def describe(self, rel: MultiJoin, node: Physical, notation: Notation) -> list[str]:
-        shared = common_keys(rel)
+        join_keys = common_keys(rel)
         keys = []
-        for source, own in zip(rel.sources, shared, strict=True):
-            found = [f"({key_names(k, source)})" for k in join_input_keys(source, own)]
-            keys.append(", ".join(found) or "noUniqueKey")
+        for source, own in zip(rel.sources, join_keys, strict=True):
+            key_texts = [f"({key_names(k, source)})" for k in join_input_keys(source, own)]
+            keys.append(", ".join(key_texts) or "noUniqueKey")
         out = [
-            f"commonJoinKey=[{key_names(shared[0], rel) or 'noCommonJoinKey'}]",
+            f"commonJoinKey=[{key_names(join_keys[0], rel) or 'noCommonJoinKey'}]",
             f"joinTypes=[{', '.join(rel.join_types[1:])}]",
             f"inputUniqueKeys=[{', '.join(keys)}]",
         ]
@@ -177,21 +177,21 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
         return [*out, f"joinConditions=[{conditions}]", f"select=[{select}]", f"rowType=[{record_text(rel)}]"]
 
     def lower(self, rel: MultiJoin, node: Physical, lowering: Lowering) -> ExecNode:
-        whole: Rex = and_(t for c in rel.conditions for t in conjunctions(c))
+        condition: Rex = and_(t for c in rel.conditions for t in conjunctions(c))
         attributes: dict[str, list[JoinAttribute]] = {}
         for n, pairs in enumerate(equal_fields(rel)):
             for source, field, own in pairs:
                 if source == 0:
                     attributes.setdefault("0", []).append(_attribute(-1, -1, 0, field))
                 attributes.setdefault(str(n), []).append(_attribute(source, field, n, own))
-        shared = zip(rel.sources, common_keys(rel), strict=True)
+        sources_and_keys = zip(rel.sources, common_keys(rel), strict=True)
         return MultiJoinNode(
             **self.common(rel, node, lowering),
             join_types=rel.join_types,
             join_conditions=rel.conditions,
-            multi_join_condition=None if is_always_true(whole) else whole,
-            join_attribute_map={n: tuple(found) for n, found in sorted(attributes.items())},
-            input_unique_keys=tuple(tuple(join_input_keys(source, keys)) for source, keys in shared),
+            multi_join_condition=None if is_always_true(condition) else condition,
+            join_attribute_map={n: tuple(attributes_of_input) for n, attributes_of_input in sorted(attributes.items())},
+            input_unique_keys=tuple(tuple(join_input_keys(source, keys)) for source, keys in sources_and_keys),
         )
 
     def state_hints(self, rel: MultiJoin) -> Sequence[InputHint | None]:
@@ -200,11 +200,11 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
     def provided(self, rel: MultiJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL if "LEFT" in rel.join_types else super().provided(rel, inputs, mini_batch)
 
-    def update(self, rel: MultiJoin, node: Physical, required: UpdateKind) -> Physical | None:
-        return _update_join(node, required, common_keys(rel))
+    def update(self, rel: MultiJoin, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        return _update_join(node, required_kind, common_keys(rel))
 
-    def delete(self, rel: MultiJoin, node: Physical, required: DeleteKind) -> Physical | None:
-        return _delete_join(node, required, common_keys(rel))
+    def delete(self, rel: MultiJoin, node: Physical, required_kind: DeleteKind) -> Physical | None:
+        return _delete_join(node, required_kind, common_keys(rel))
 
     def distribute(self, rel: MultiJoin, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, sources=tuple(map(Exchange, inputs, common_keys(rel))))
@@ -229,8 +229,8 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin, node=Tempora
         width = rel.left.width
         pairs = equi_keys(rel.condition, width)
 
-        def condition(what: str, keys: Iterable[int]) -> str:
-            return f"__TEMPORAL_JOIN_{what}({', '.join(both[k] for k in keys)})"
+        def condition(name: str, keys: Iterable[int]) -> str:
+            return f"__TEMPORAL_JOIN_{name}({', '.join(both[k] for k in keys)})"
 
         keys = [
             condition("CONDITION_PRIMARY_KEY", (width + k for k in rel.primary_key)),
@@ -267,15 +267,15 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin, node=Tempora
     def provided(self, rel: TemporalJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return inputs[0].kinds
 
-    def update(self, rel: TemporalJoin, node: Physical, required: UpdateKind) -> Physical | None:
+    def update(self, rel: TemporalJoin, node: Physical, required_kind: UpdateKind) -> Physical | None:
         left, right = node.inputs
         versions = update(right, "ONLY_UPDATE_AFTER") or update(right, "BEFORE_AND_AFTER")
-        return rebuilt(node, [update(left, required), versions], required)
+        return rebuilt(node, [update(left, required_kind), versions], required_kind)
 
-    def delete(self, rel: TemporalJoin, node: Physical, required: DeleteKind) -> Physical | None:
+    def delete(self, rel: TemporalJoin, node: Physical, required_kind: DeleteKind) -> Physical | None:
         left, right = node.inputs
         versions = deleting(right, "DELETE_BY_KEY") or deleting(right, "FULL_DELETE")
-        return with_deletions(node, [deleting(left, required), versions], required)
+        return with_deletions(node, [deleting(left, required_kind), versions], required_kind)
 
     def distribute(self, rel: TemporalJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.condition)
@@ -337,14 +337,14 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin, node=LookupJoinNod
             out.append(f"where=[{notation.expression(rel.calc.condition, columns)}]")
         terms = [*conjunctions(rel.before), *conjunctions(rel.rest)]
         if terms:
-            both = unique_names([*inputs, *field_names(rel.found)])
+            both = unique_names([*inputs, *field_names(rel.lookup_result)])
             texts = [notation.expression(t, both) for t in terms]
             out.append(f"joinCondition=[{notation.conjunction(texts)}]")
-        shown = field_names(rel)
+        output_names = field_names(rel)
         if rel.calc is not None:  # with the names that it gives, whether the input has them or not
             texts = [notation.expression(e, columns) for e in rel.calc.exprs]
-            shown[len(inputs) :] = map(named, texts, field_names(rel.calc))
-        out.append(f"select=[{', '.join(shown)}]")
+            output_names[len(inputs) :] = map(with_name, texts, field_names(rel.calc))
+        out.append(f"select=[{', '.join(output_names)}]")
         if rel.retry is not None:
             out.append(f"retry=[{rel.retry.summary}]")
         if rel.materialize:
@@ -382,7 +382,7 @@ class LookupJoinOperator(Operator[LookupJoin], of=LookupJoin, node=LookupJoinNod
     def state_hints(self, rel: LookupJoin) -> Sequence[InputHint | None]:
         return (rel.hint,) if rel.materialize else ()
 
-    def delete(self, rel: LookupJoin, node: Physical, required: DeleteKind) -> Physical | None:
+    def delete(self, rel: LookupJoin, node: Physical, required_kind: DeleteKind) -> Physical | None:
         return with_deletions(node, [deleting(node.input, "FULL_DELETE")], "FULL_DELETE")
 
 

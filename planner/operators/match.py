@@ -72,7 +72,7 @@ def _measure(rex: Rex, names: Sequence[str]) -> str:
     op, operands = call_name(rex), [_measure(c, names) for c in rex.children]
     if op in ("CAST", "TRY_CAST"):
         return f"{op}({operands[0]} AS {calcite_type(rex.type).replace(' NOT NULL', '')})"
-    return f"{_shown(op)}({', '.join(operands)})"
+    return f"{_operator_text(op)}({', '.join(operands)})"
 
 
 def _condition(rex: Rex) -> str:
@@ -84,13 +84,13 @@ def _condition(rex: Rex) -> str:
     if isinstance(rex, FieldAccess):
         return f"{_condition(rex.expr)}.{rex.name}"
     op, operands = call_name(rex), list(rex.children)
-    shown = [_condition(c) for c in operands]
+    texts = [_condition(c) for c in operands]
     if op in SHARED_TYPES and len(operands) == 2:
-        pairs = zip(operands, reversed(operands), shown, strict=True)
-        shown = [_untyped(o, text) if _says_type(other, o) else text for o, other, text in pairs]
+        pairs = zip(operands, reversed(operands), texts, strict=True)
+        texts = [_untyped(o, text) if _says_type(other, o) else text for o, other, text in pairs]
     if op in ("CAST", "TRY_CAST"):
-        return f"{op}({shown[0]}):{full_type(rex.type)}{'' if rex.type.nullable else ' NOT NULL'}"
-    return f"{_shown(op)}({', '.join(shown)})"
+        return f"{op}({texts[0]}):{full_type(rex.type)}{'' if rex.type.nullable else ' NOT NULL'}"
+    return f"{_operator_text(op)}({', '.join(texts)})"
 
 
 def _says_type(other: Rex, rex: Rex) -> bool:
@@ -103,7 +103,7 @@ def _untyped(rex: Rex, text: str) -> str:
     return charset(rex.value) if rex.type.is_string else plain_literal(rex)
 
 
-def _shown(op: str) -> str:
+def _operator_text(op: str) -> str:
     return "-" if op == "NEGATE" else op
 
 

@@ -37,17 +37,17 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, 
 _DESCRIPTOR = LogicalType("DESCRIPTOR")
 
 
-def _given(rel: ProcessTable) -> int | None:
+def _hint_ttl(rel: ProcessTable) -> int | None:
     """The TTL that a hint gives all states, ms; None for none."""
     return None if rel.hint is None else rel.hint.ttl
 
 
 class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=ProcessTableFunction):
     def describe(self, rel: ProcessTable, node: Physical, notation: Notation) -> list[str]:
-        return _described(rel, rel.identifier)
+        return _call_details(rel, rel.identifier)
 
     def lower(self, rel: ProcessTable, node: Physical, lowering: Lowering) -> ExecNode:
-        call = replace(rel.found.call(_operands(rel)), type=rel_type(rel).not_null())
+        call = replace(rel.function_match.call(_operands(rel)), type=rel_type(rel).not_null())
         names = [s.name for s in rel.process.states]
         return ProcessTableFunction(
             **self.common(rel, node, lowering),
@@ -59,51 +59,51 @@ class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=Process
         )
 
     def state_hints(self, rel: ProcessTable) -> Sequence[InputHint | None]:
-        given = _given(rel)
+        hint_ttl = _hint_ttl(rel)
         late = None if rel.hint is None else rel.hint.late
-        return [InputHint(s.ttl if given is None else given, late) for s in rel.process.states]
+        return [InputHint(s.ttl if hint_ttl is None else hint_ttl, late) for s in rel.process.states]
 
     def late_hints(self, rel: ProcessTable) -> Sequence[InputHint | None]:
         return [rel.hint]
 
     def ttl_origin(self, rel: ProcessTable) -> TtlOrigin:
-        return "function" if _given(rel) is None else "hint"
+        return "function" if _hint_ttl(rel) is None else "hint"
 
     def identifier(self, rel: ProcessTable) -> str | None:
         return rel.identifier
 
     def provided(self, rel: ProcessTable, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
-        for table, given in zip(rel.tables, inputs, strict=True):
+        for table, source in zip(rel.tables, inputs, strict=True):
             if not table.argument.has(ArgumentTrait.SUPPORT_UPDATES):
-                name = f"the table '{table.argument.name}' of {rel.found.function.name}"
-                insert_only(name, [given], rel.place)
-            elif table.order and not given.is_insert_only:
-                insert_only(f"ORDER BY in the table '{table.argument.name}'", [given], rel.place)
+                name = f"the table '{table.argument.name}' of {rel.function_match.function.name}"
+                insert_only(name, [source], rel.place)
+            elif table.order and not source.is_insert_only:
+                insert_only(f"ORDER BY in the table '{table.argument.name}'", [source], rel.place)
         return kinds_of(rel.process.mode)
 
-    def update(self, rel: ProcessTable, node: Physical, required: UpdateKind) -> Physical | None:
+    def update(self, rel: ProcessTable, node: Physical, required_kind: UpdateKind) -> Physical | None:
         old_rows = RowKind.UPDATE_BEFORE in rel.process.mode
-        if required == "ONLY_UPDATE_AFTER" and old_rows:
+        if required_kind == "ONLY_UPDATE_AFTER" and old_rows:
             return None
-        if required == "BEFORE_AND_AFTER" and not old_rows:
-            raise SqlError("SQL217", name=rel.found.function.name, place=rel.place)
-        inputs = [_updating(table, given) for table, given in zip(rel.tables, node.inputs, strict=True)]
-        return rebuilt(node, inputs, required)
+        if required_kind == "BEFORE_AND_AFTER" and not old_rows:
+            raise SqlError("SQL217", name=rel.function_match.function.name, place=rel.place)
+        inputs = [_updating(table, source) for table, source in zip(rel.tables, node.inputs, strict=True)]
+        return rebuilt(node, inputs, required_kind)
 
-    def delete(self, rel: ProcessTable, node: Physical, required: DeleteKind) -> Physical | None:
+    def delete(self, rel: ProcessTable, node: Physical, required_kind: DeleteKind) -> Physical | None:
         inputs: list[Physical | None] = []
-        for table, given in zip(rel.tables, node.inputs, strict=True):
-            found = None
+        for table, source in zip(rel.tables, node.inputs, strict=True):
+            new_source = None
             if not table.argument.has(ArgumentTrait.REQUIRE_FULL_DELETE):
-                found = deleting(given, "DELETE_BY_KEY")
-            inputs.append(found or deleting(given, "FULL_DELETE"))
+                new_source = deleting(source, "DELETE_BY_KEY")
+            inputs.append(new_source or deleting(source, "FULL_DELETE"))
         return with_deletions(node, inputs, "FULL_DELETE")
 
     def distribute(self, rel: ProcessTable, inputs: Sequence[Rel]) -> Rel:
         if not rel.process.has_sets:
             return replace(rel, sources=tuple(inputs))
-        spread = (exchanged(i, t.partition) for i, t in zip(inputs, rel.tables, strict=True))
-        return replace(rel, sources=tuple(spread))
+        exchanges = (exchanged(i, t.partition) for i, t in zip(inputs, rel.tables, strict=True))
+        return replace(rel, sources=tuple(exchanges))
 
     def waits_for_watermarks(self, rel: ProcessTable) -> bool:
         return True
@@ -111,7 +111,7 @@ class ProcessTableOperator(Operator[ProcessTable], of=ProcessTable, node=Process
 
 class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunction, node=ProcessTableFunction):
     def describe(self, rel: ChangelogFunction, node: Physical, notation: Notation) -> list[str]:
-        return _described(rel, None)
+        return _call_details(rel, None)
 
     def lower(self, rel: ChangelogFunction, node: Physical, lowering: Lowering) -> ExecNode:
         rows, changes = ("INSERT",), tuple(kind.name for kind in RowKind)
@@ -132,10 +132,10 @@ class ChangelogFunctionOperator(Operator[ChangelogFunction], of=ChangelogFunctio
     def waits_for_watermarks(self, rel: ChangelogFunction) -> bool:
         return True
 
-    def update(self, rel: ChangelogFunction, node: Physical, required: UpdateKind) -> Physical | None:
-        if required == "ONLY_UPDATE_AFTER":
+    def update(self, rel: ChangelogFunction, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        if required_kind == "ONLY_UPDATE_AFTER":
             return None
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
+        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required_kind)
 
 
 def _changelog_operands(rel: ChangelogFunction) -> tuple[Rex, ...]:
@@ -152,10 +152,10 @@ def invocation(rel: ProcessTable | ChangelogFunction) -> str:
     """The call as EXPLAIN shows it: ``f(TABLE(#0) PARTITION BY($0), 2, DEFAULT(), DEFAULT())``."""
     if isinstance(rel, ChangelogFunction):
         return f"{rel.name}({', '.join(map(_text, _changelog_operands(rel)))})"
-    return f"{rel.found.function.name}({', '.join(map(_text, _operands(rel)))})"
+    return f"{rel.function_match.function.name}({', '.join(map(_text, _operands(rel)))})"
 
 
-def _described(rel: ProcessTable | ChangelogFunction, uid: str | None) -> list[str]:
+def _call_details(rel: ProcessTable | ChangelogFunction, uid: str | None) -> list[str]:
     return [
         f"invocation=[{invocation(rel)}]",
         f"uid=[{uid or 'null'}]",
@@ -164,14 +164,14 @@ def _described(rel: ProcessTable | ChangelogFunction, uid: str | None) -> list[s
     ]
 
 
-def _updating(table: TableInput, given: Physical) -> Physical | None:
+def _updating(table: TableInput, source: Physical) -> Physical | None:
     """An input whose updates have their old rows, unless they are upserts by the key of the partition."""
-    keyed = frozenset(table.partition) in upsert_keys(given.rel) and bool(table.partition)
-    if keyed and not table.argument.has(ArgumentTrait.REQUIRE_UPDATE_BEFORE):
-        found = update(given, "ONLY_UPDATE_AFTER")
-        if found is not None:
-            return found
-    return update(given, "BEFORE_AND_AFTER")
+    has_key = frozenset(table.partition) in upsert_keys(source.rel) and bool(table.partition)
+    if has_key and not table.argument.has(ArgumentTrait.REQUIRE_UPDATE_BEFORE):
+        upserts = update(source, "ONLY_UPDATE_AFTER")
+        if upserts is not None:
+            return upserts
+    return update(source, "BEFORE_AND_AFTER")
 
 
 def _default(t: LogicalType) -> Call:
@@ -201,9 +201,9 @@ def _operands(rel: ProcessTable) -> list[Rex]:
         if argument.is_table:
             out.append(next(tables))
             continue
-        declared, given = next(scalars)
-        assert declared.type is not None
-        out.append(_default(declared.type) if given is None else given)
+        scalar, operand = next(scalars)
+        assert scalar.type is not None
+        out.append(_default(scalar.type) if operand is None else operand)
     out.append(_descriptor(rel.times or ()))
     out.append(_default(STRING) if rel.uid is None else _text_literal(rel.uid))
     return out

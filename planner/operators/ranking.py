@@ -45,7 +45,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
 )
 from stateplan.planner.algebra.table_functions import is_python
-from stateplan.planner.digest.expressions import Notation, key_names, named, order_text
+from stateplan.planner.digest.expressions import Notation, key_names, order_text, with_name
 from stateplan.planner.digest.literals import typed_literal
 from stateplan.planner.metadata.monotonicity import monotonicity
 from stateplan.planner.metadata.unique_keys import join_input_keys
@@ -64,7 +64,7 @@ from stateplan.planner.operators.base import (
 from stateplan.planner.physical import Deduplicate, Kinds, Physical, UpdateKind
 
 _TOP_N = ("table.exec.rank.topn-cache-size",)
-_NEEDED: dict[str, UpdateKind] = {
+_UPDATE_KINDS: dict[str, UpdateKind] = {
     "AppendFast": "NONE",
     "UpdateFast": "ONLY_UPDATE_AFTER",
     "Retract": "BEFORE_AND_AFTER",
@@ -96,10 +96,10 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
 
     def lower(self, rel: Rank, node: Physical, lowering: Lowering) -> ExecNode:
         if rel.end_index is None:
-            given: ConstantRange | VariableRange = ConstantRange(start=rel.start, end=rel.end)
+            rank_range: ConstantRange | VariableRange = ConstantRange(start=rel.start, end=rel.end)
         else:
-            given = VariableRange(end_index=rel.end_index)
-        own = _ranking(node, rel.partition, rel, given, rel.rank_name is not None)
+            rank_range = VariableRange(end_index=rel.end_index)
+        own = _ranking(node, rel.partition, rel, rank_range, rel.rank_name is not None)
         return RankNode(**self.common(rel, node, lowering), **own)
 
     def state_hints(self, rel: Rank) -> Sequence[InputHint | None]:
@@ -110,8 +110,8 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
         stays = rel.is_by_time or not rel.takes_back
         return INSERT if first_row_only and stays and inputs[0].is_insert_only else ALL
 
-    def update(self, rel: Rank, node: Physical, required: UpdateKind) -> Physical | None:
-        return _ranked(node, required, rel, rel.partition)
+    def update(self, rel: Rank, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        return _ranked(node, required_kind, rel, rel.partition)
 
     def distribute(self, rel: Rank, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))
@@ -150,15 +150,17 @@ class DeduplicateOperator(Operator[Rank], of=Deduplicate, node=DeduplicateNode):
 
 
 def _ranked(
-    node: Physical, required: UpdateKind, rank: Rank | SortLimit, partition: tuple[int, ...]
+    node: Physical, required_kind: UpdateKind, rank: Rank | SortLimit, partition: tuple[int, ...]
 ) -> Physical | None:
     """A rank in the first way that its input allows (``RankProcessStrategy.analyzeRankProcessStrategies``)."""
     for strategy in _strategies(node, partition, rank.order):
-        made = rebuilt(
-            replace(node, rel=replace(rank, strategy=strategy)), [update(node.input, _NEEDED[strategy.name])], required
+        new_node = rebuilt(
+            replace(node, rel=replace(rank, strategy=strategy)),
+            [update(node.input, _UPDATE_KINDS[strategy.name])],
+            required_kind,
         )
-        if made is not None:
-            return made
+        if new_node is not None:
+            return new_node
     return None
 
 
@@ -167,13 +169,13 @@ def _strategies(node: Physical, partition: tuple[int, ...], order: Order) -> lis
         return [RankStrategy("AppendFast")]
     below = node.rel.inputs[0]
     keys = join_input_keys(below, partition)
-    known = monotonicity(below)
+    monotonicities = monotonicity(below)
     up = {True: "DECREASING", False: "INCREASING"}
     if (
         any(set(partition) <= set(k) for k in keys)
-        and known is not None
+        and monotonicities is not None
         and order
-        and all(known[i] in ("CONSTANT", up[ascending]) for i, ascending, _ in order)
+        and all(monotonicities[i] in ("CONSTANT", up[ascending]) for i, ascending, _ in order)
     ):
         return [RankStrategy("UpdateFast", keys[0]), RankStrategy("Retract")]
     return [RankStrategy("Retract")]
@@ -183,22 +185,22 @@ def _ranking(
     node: Physical,
     partition: tuple[int, ...],
     rel: Rank | Limit | SortLimit,
-    given: ConstantRange | VariableRange,
+    rank_range: ConstantRange | VariableRange,
     numbered: bool = False,
 ) -> dict[str, Any]:
     """The fields that ranks and limits have in common."""
-    how: UndefinedStrategy | AppendFastStrategy | RetractStrategy | UpdateFastStrategy = UndefinedStrategy()
+    strategy_spec: UndefinedStrategy | AppendFastStrategy | RetractStrategy | UpdateFastStrategy = UndefinedStrategy()
     strategy = rel.strategy if not isinstance(rel, Limit) else _strategies(node, (), ())[0]
     if strategy is not None and strategy.name == "UpdateFast":
-        how = UpdateFastStrategy(primary_keys=strategy.keys)
+        strategy_spec = UpdateFastStrategy(primary_keys=strategy.keys)
     elif strategy is not None:
-        how = AppendFastStrategy() if strategy.name == "AppendFast" else RetractStrategy()
+        strategy_spec = AppendFastStrategy() if strategy.name == "AppendFast" else RetractStrategy()
     return {
         "rank_type": "ROW_NUMBER",
         "partition": PartitionSpec(fields=partition),
         "order_by": sort_spec(rel.order),
-        "rank_range": given,
-        "rank_strategy": how,
+        "rank_range": rank_range,
+        "rank_strategy": strategy_spec,
         "output_row_number": numbered,
         "generate_update_before": node.generates_update_before,
     }
@@ -209,8 +211,8 @@ def _limits(rel: Sort) -> list[str]:
 
 
 def _limit(rel: Limit | SortLimit, node: Physical) -> dict[str, Any]:
-    given = ConstantRange(start=rel.offset + 1, end=rel.offset + (rel.fetch or 0))
-    return _ranking(node, (), rel, given)
+    rank_range = ConstantRange(start=rel.offset + 1, end=rel.offset + (rel.fetch or 0))
+    return _ranking(node, (), rel, rank_range)
 
 
 class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
@@ -228,8 +230,8 @@ class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
     def provided(self, rel: Limit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT if inputs[0].is_insert_only else ALL
 
-    def update(self, rel: Limit, node: Physical, required: UpdateKind) -> Physical | None:
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
+    def update(self, rel: Limit, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required_kind)
 
     def distribute(self, rel: Limit, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], ()))
@@ -251,8 +253,8 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
     def provided(self, rel: SortLimit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
 
-    def update(self, rel: SortLimit, node: Physical, required: UpdateKind) -> Physical | None:
-        return _ranked(node, required, rel, ())
+    def update(self, rel: SortLimit, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        return _ranked(node, required_kind, rel, ())
 
     def distribute(self, rel: SortLimit, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], ()))
@@ -295,13 +297,13 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
             return f"{call.function}({'DISTINCT ' if call.distinct else ''}{arguments}) AS {name}"
 
         keys = ", ".join(inputs[k] for k in rel.partition)
-        made = field_names(rel)
-        shown = [*map(named, inputs, made), *map(text, rel.calls, made[len(inputs) :])]
+        output_names = field_names(rel)
+        details = [*map(with_name, inputs, output_names), *map(text, rel.calls, output_names[len(inputs) :])]
         return [
             *([f"partitionBy=[{keys}]"] if keys else []),
             f"orderBy=[{order_text(rel.order, rel.input)}]",
             f"window=[ {rel.frame.text}]",
-            f"select=[{', '.join(shown)}]",
+            f"select=[{', '.join(details)}]",
         ]
 
     def state_hints(self, rel: OverAggregate) -> Sequence[InputHint | None]:
@@ -310,12 +312,12 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
     def lower(self, rel: OverAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.input.width
 
-        def bound(given: Bound) -> NodeBound:
-            if given.kind != "PRECEDING" and given.kind != "FOLLOWING":
-                return NodeBound(kind=given.kind)
-            assert given.offset is not None
-            offset = InputRef(given.offset.type, width + rel.constants.index(given.offset))
-            if given.kind == "PRECEDING":
+        def bound(frame_bound: Bound) -> NodeBound:
+            if frame_bound.kind != "PRECEDING" and frame_bound.kind != "FOLLOWING":
+                return NodeBound(kind=frame_bound.kind)
+            assert frame_bound.offset is not None
+            offset = InputRef(frame_bound.offset.type, width + rel.constants.index(frame_bound.offset))
+            if frame_bound.kind == "PRECEDING":
                 return NodeBound(kind="BOUNDED_WINDOW", is_preceding=True, offset=offset)
             return NodeBound(kind="BOUNDED_WINDOW", is_following=True, offset=offset)
 
@@ -343,8 +345,8 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
     def provided(self, rel: OverAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return insert_only(self.clause, inputs, rel.place) if rel.by_time else ALL
 
-    def update(self, rel: OverAggregate, node: Physical, required: UpdateKind) -> Physical | None:
-        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required)
+    def update(self, rel: OverAggregate, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required_kind)
 
     def distribute(self, rel: OverAggregate, inputs: Sequence[Rel]) -> Rel:
         return replace(rel, input=exchanged(inputs[0], rel.partition))

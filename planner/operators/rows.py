@@ -33,7 +33,14 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate, is_asynchronous, is_python
 from stateplan.planner.algebra.temporal import WatermarkAssigner
-from stateplan.planner.digest.expressions import Notation, call_name, key_names, named, physical_expression, record_text
+from stateplan.planner.digest.expressions import (
+    Notation,
+    call_name,
+    key_names,
+    physical_expression,
+    record_text,
+    with_name,
+)
 from stateplan.planner.digest.literals import calcite_type, charset, plain_literal
 from stateplan.planner.expressions.ops import rewrite
 from stateplan.planner.metadata.unique_keys import upsert_keys
@@ -50,10 +57,10 @@ class ValuesOperator(Operator[Values], of=Values, node=ValuesNode):
     def lower(self, rel: Values, node: Physical, lowering: Lowering) -> ExecNode:
         return ValuesNode(**self.common(rel, node, lowering), tuples=rel.tuples)
 
-    def update(self, rel: Values, node: Physical, required: UpdateKind) -> Physical | None:
-        return replace(node, update=required) if required == "NONE" else None
+    def update(self, rel: Values, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        return replace(node, update=required_kind) if required_kind == "NONE" else None
 
-    def delete(self, rel: Values, node: Physical, required: DeleteKind) -> Physical | None:
+    def delete(self, rel: Values, node: Physical, required_kind: DeleteKind) -> Physical | None:
         return node
 
 
@@ -67,8 +74,10 @@ def _constant(literal: Literal) -> str:
 class CalcOperator(Operator[Calc], of=Calc, node=CalcNode):
     def describe(self, rel: Calc, node: Physical, notation: Notation) -> list[str]:
         names = rel.input_names or field_names(rel.input)
-        shown = ", ".join(named(notation.expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True))
-        out = [f"select=[{shown}]"]
+        select_text = ", ".join(
+            with_name(notation.expression(e, names), n) for e, n in zip(rel.exprs, rel.names, strict=True)
+        )
+        out = [f"select=[{select_text}]"]
         if rel.condition is not None:
             out.append(f"where=[{notation.expression(rel.condition, names)}]")
         return out
@@ -79,31 +88,31 @@ class CalcOperator(Operator[Calc], of=Calc, node=CalcNode):
         cls = PythonAsyncCalc if is_asynchronous(rel) else PythonCalc
         return cls(**self.common(rel, node, lowering), projection=rel.exprs)
 
-    def update(self, rel: Calc, node: Physical, required: UpdateKind) -> Physical | None:
-        if required == "ONLY_UPDATE_AFTER" and not _keeps_key(rel):
+    def update(self, rel: Calc, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        if required_kind == "ONLY_UPDATE_AFTER" and not _keeps_key(rel):
             return None
-        return super().update(rel, node, required)
+        return super().update(rel, node, required_kind)
 
-    def delete(self, rel: Calc, node: Physical, required: DeleteKind) -> Physical | None:
-        if required == "DELETE_BY_KEY" and not _keeps_key(rel):
+    def delete(self, rel: Calc, node: Physical, required_kind: DeleteKind) -> Physical | None:
+        if required_kind == "DELETE_BY_KEY" and not _keeps_key(rel):
             return None
-        return with_deletions(node, [deleting(node.input, required)], required)
+        return with_deletions(node, [deleting(node.input, required_kind)], required_kind)
 
 
 def _keeps_key(calc: Calc) -> bool:
     """Whether all changes of one key meet the condition, or none."""
-    used = frozenset(input_refs(calc.condition)) if calc.condition is not None else frozenset()
-    return calc.condition is None or any(used <= k for k in upsert_keys(calc.input))
+    used_fields = frozenset(input_refs(calc.condition)) if calc.condition is not None else frozenset()
+    return calc.condition is None or any(used_fields <= k for k in upsert_keys(calc.input))
 
 
 class ExpandOperator(Operator[Expand], of=Expand, node=ExpandNode):
     def describe(self, rel: Expand, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
-        shown = (
+        projects_text = (
             "{" + ", ".join(_expanded(e, n, names, notation) for e, n in zip(row, rel.names, strict=True)) + "}"
             for row in rel.projects
         )
-        return [f"projects=[{', '.join(shown)}]"]
+        return [f"projects=[{', '.join(projects_text)}]"]
 
     def lower(self, rel: Expand, node: Physical, lowering: Lowering) -> ExecNode:
         return ExpandNode(**self.common(rel, node, lowering), projects=rel.projects)
@@ -111,16 +120,16 @@ class ExpandOperator(Operator[Expand], of=Expand, node=ExpandNode):
 
 def _expanded(rex: Rex, name: str, names: Sequence[str], notation: Notation) -> str:
     if not isinstance(rex, Literal):
-        return named(notation.expression(rex, names), name)
-    return named("null" if rex.value is None else plain_literal(rex), name)
+        return with_name(notation.expression(rex, names), name)
+    return with_name("null" if rex.value is None else plain_literal(rex), name)
 
 
 class UnionOperator(Operator[Union], of=Union, node=UnionNode):
     def describe(self, rel: Union, node: Physical, notation: Notation) -> list[str]:
         return ["all=[true]", f"union=[{', '.join(field_names(node.rel))}]"]
 
-    def delete(self, rel: Union, node: Physical, required: DeleteKind) -> Physical | None:
-        return with_deletions(node, [delete(i, required) for i in node.inputs], required)
+    def delete(self, rel: Union, node: Physical, required_kind: DeleteKind) -> Physical | None:
+        return with_deletions(node, [delete(i, required_kind) for i in node.inputs], required_kind)
 
     def lower(self, rel: Union, node: Physical, lowering: Lowering) -> ExecNode:
         return UnionNode(**self.common(rel, node, lowering))
@@ -130,8 +139,8 @@ class ExchangeOperator(Operator[Exchange], of=Exchange, node=ExchangeNode):
     passes_deletions = True
 
     def describe(self, rel: Exchange, node: Physical, notation: Notation) -> list[str]:
-        spread = f"hash[{key_names(rel.keys, rel.input)}]" if rel.keys else "single"
-        return [f"distribution=[{spread}]"]
+        distribution = f"hash[{key_names(rel.keys, rel.input)}]" if rel.keys else "single"
+        return [f"distribution=[{distribution}]"]
 
     def required_keys(self, rel: Exchange) -> Sequence[Sequence[int]]:
         return (rel.keys,)
@@ -149,11 +158,13 @@ class FunctionCorrelateOperator(Operator[FunctionCorrelate], of=FunctionCorrelat
         if rel.is_unnest:
             return _unnest(rel, row, notation)
         name = rel.call.internal_name or call_name(rel.call)
-        given = [physical_expression(o, [f"${i}" for i in range(len(names))], bare=True) for o in rel.call.operands]
-        shown = [notation.expression(o, names, infix=False) for o in rel.call.operands]
+        operand_texts = [
+            physical_expression(o, [f"${i}" for i in range(len(names))], bare=True) for o in rel.call.operands
+        ]
+        call_operands = [notation.expression(o, names, infix=False) for o in rel.call.operands]
         return [
-            f"invocation=[{name}({', '.join(given)})]",
-            f"correlate=[table({name}({','.join(shown)}))]",
+            f"invocation=[{name}({', '.join(operand_texts)})]",
+            f"correlate=[table({name}({','.join(call_operands)}))]",
             f"select=[{','.join(field_names(rel))}]",
             f"rowType=[RecordType({row})]",
             f"joinType=[{rel.join_type}]",
@@ -179,14 +190,18 @@ def _unnest(rel: FunctionCorrelate, row: str, notation: Notation) -> list[str]:
     def text(operand: Callable[[Rex], str]) -> str:
         return f"{rel.call.internal_name}({', '.join(map(operand, rel.call.operands))})"
 
-    given = [f"${i}" for i in range(len(rel.call.type.fields))]
+    field_texts = [f"${i}" for i in range(len(rel.call.type.fields))]
     return [
         f"invocation=[{text(lambda o: physical_expression(o, names, bare=True))}]",
         f"correlate=[table({text(lambda o: notation.expression(o, names, infix=False))})]",
         f"select=[{','.join(field_names(rel))}]",
         f"rowType=[{'RecordType' if rel.input.width else 'RecordType:peek_no_expand'}({row})]",
         f"joinType=[{rel.join_type}]",
-        *(f"condition=[{physical_expression(rewrite(c, _bare), given)}]" for c in [rel.condition] if c is not None),
+        *(
+            f"condition=[{physical_expression(rewrite(c, _bare), field_texts)}]"
+            for c in [rel.condition]
+            if c is not None
+        ),
     ]
 
 
@@ -223,23 +238,23 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
     (``WatermarkAssignerChangelogNormalizeTransposeRule``); keys that the table's columns do not hold are added."""
     if isinstance(below, ChangelogNormalize):
         assert isinstance(below.input, Exchange)
-        moved = replace(assigner, input=below.input.input)
-        return replace(below, input=replace(below.input, input=moved))
+        new_assigner = replace(assigner, input=below.input.input)
+        return replace(below, input=replace(below.input, input=new_assigner))
     if not isinstance(below, Calc) or not isinstance(below.input, ChangelogNormalize):
         return replace_inputs(assigner, [below])
     normalize = below.input
     assert isinstance(normalize.input, Exchange)
-    where = {e.index: i for i, e in reversed(list(enumerate(below.exprs))) if isinstance(e, InputRef)}
-    added = [k for k in normalize.key if k not in where]
-    exprs, names = [*below.exprs, *refs_to(normalize, added)], [*below.names]
-    for k in added:
-        where[k] = len(names)
+    field_map = {e.index: i for i, e in reversed(list(enumerate(below.exprs))) if isinstance(e, InputRef)}
+    missing_keys = [k for k in normalize.key if k not in field_map]
+    exprs, names = [*below.exprs, *refs_to(normalize, missing_keys)], [*below.names]
+    for k in missing_keys:
+        field_map[k] = len(names)
         names.append(field_names(normalize)[k])
     calc = replace(below, input=normalize.input.input, exprs=tuple(exprs), names=tuple(names))
-    key = tuple(where[k] for k in normalize.key)
-    moved = replace(assigner, input=calc)
-    new = replace(normalize, input=Exchange(moved, key), key=key)
-    return Calc(new, tuple(refs_to(new, range(below.width))), below.names) if added else new
+    key = tuple(field_map[k] for k in normalize.key)
+    new_assigner = replace(assigner, input=calc)
+    new = replace(normalize, input=Exchange(new_assigner, key), key=key)
+    return Calc(new, tuple(refs_to(new, range(below.width))), below.names) if missing_keys else new
 
 
 class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner, node=MiniBatchAssignerNode):

@@ -62,23 +62,25 @@ def scan_arguments(scan: Scan) -> list[str]:
         if isinstance(ability, FilterAbility):
             text = ""
             for p in ability.predicates:
-                shown = physical_expression(p, ability.names)
-                text = shown if not text else f"and({text}, {shown})"
+                ability_text = physical_expression(p, ability.names)
+                text = ability_text if not text else f"and({text}, {ability_text})"
             out.append(f"filter=[{text}]")
             continue
         if isinstance(ability, LimitAbility):
             out.append(f"limit=[{ability.limit}]")
             continue
         if isinstance(ability, PartitionAbility):
-            shown = ", ".join("{" + ", ".join(f"{k}={v or 'null'}" for k, v in p) + "}" for p in ability.partitions)
-            out.append(f"partitions=[{shown}]")
+            ability_text = ", ".join(
+                "{" + ", ".join(f"{k}={v or 'null'}" for k, v in p) + "}" for p in ability.partitions
+            )
+            out.append(f"partitions=[{ability_text}]")
             continue
         if isinstance(ability, WatermarkAbility):
             out += watermark_arguments(ability)
             continue
         columns = [c.name for c in scan.table.schema.physical]
         if ability.projects:
-            read = [n for n, _ in ability.produced] if ability.merged else [columns[i] for i in ability.physical]
+            read = [n for n, _ in ability.output_fields] if ability.is_union else [columns[i] for i in ability.physical]
             out.append(f"project=[{', '.join(read)}]")
         if reads_metadata(scan):
             out.append(f"metadata=[{', '.join(ability.metadata)}]")
@@ -87,17 +89,17 @@ def scan_arguments(scan: Scan) -> list[str]:
 
 def watermark_params(ability: WatermarkAbility) -> WatermarkParams:
     """What the options ``scan.watermark.*`` of a table say, as plans write it."""
-    given = dict(ability.options)
+    watermark_options = dict(ability.options)
 
     def millis(key: str, default: int) -> int:
         option = next(o for o in WATERMARK_OPTIONS if o.key == f"scan.watermark.{key}")
-        found = parse_value(option, given[key]) if key in given else default
-        assert isinstance(found, int)
-        return found
+        duration = parse_value(option, watermark_options[key]) if key in watermark_options else default
+        assert isinstance(duration, int)
+        return duration
 
     return WatermarkParams(
-        emit_strategy=given.get("emit.strategy", "on-periodic").upper().replace("-", "_"),
-        align_group_name=given.get("alignment.group"),
+        emit_strategy=watermark_options.get("emit.strategy", "on-periodic").upper().replace("-", "_"),
+        align_group_name=watermark_options.get("alignment.group"),
         align_max_drift=format_duration(millis("alignment.max-drift", 0)),
         align_update_interval=format_duration(millis("alignment.update-interval", 1000)),
         source_idle_timeout=millis("idle-timeout", -1),
@@ -144,18 +146,18 @@ class ScanOperator(Operator[Scan], of=Scan, node=TableSourceScan):
     def provided(self, rel: Scan, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return kinds_of(source_changelog_mode(rel.table.options))
 
-    def update(self, rel: Scan, node: Physical, required: UpdateKind) -> Physical | None:
-        if required == "NONE":
-            return replace(node, update=required)
+    def update(self, rel: Scan, node: Physical, required_kind: UpdateKind) -> Physical | None:
+        if required_kind == "NONE":
+            return replace(node, update=required_kind)
         old_rows = RowKind.UPDATE_BEFORE in source_changelog_mode(rel.table.options)
         if not old_rows:
-            return replace(node, update=required) if required == "ONLY_UPDATE_AFTER" else None
-        whole = replace(node, update="BEFORE_AND_AFTER")
-        if required == "BEFORE_AND_AFTER":
-            return whole
-        return Physical(DropUpdateBefore(rel), (whole,), node.kinds, required)
+            return replace(node, update=required_kind) if required_kind == "ONLY_UPDATE_AFTER" else None
+        full_updates = replace(node, update="BEFORE_AND_AFTER")
+        if required_kind == "BEFORE_AND_AFTER":
+            return full_updates
+        return Physical(DropUpdateBefore(rel), (full_updates,), node.kinds, required_kind)
 
-    def delete(self, rel: Scan, node: Physical, required: DeleteKind) -> Physical | None:
+    def delete(self, rel: Scan, node: Physical, required_kind: DeleteKind) -> Physical | None:
         kind: DeleteKind = "DELETE_BY_KEY" if source_gives_key_deletes(rel.table.options) else "FULL_DELETE"
         return replace(node, delete=kind if "DELETE" in node.kinds else "NONE")
 
@@ -164,8 +166,8 @@ class ScanOperator(Operator[Scan], of=Scan, node=TableSourceScan):
             return rel
         assert rel.key is not None
         reads_metadata = rel.projection is not None and bool(rel.projection.metadata)
-        required = rel.normalized == "duplicates" or reads_metadata
-        return ChangelogNormalize(Exchange(rel, rel.key), rel.key, required=required)
+        needs_normalization = rel.normalized == "duplicates" or reads_metadata
+        return ChangelogNormalize(Exchange(rel, rel.key), rel.key, is_required=needs_normalization)
 
 
 def table_source(lowering: Lowering, rel: Scan) -> DynamicTableSource:
@@ -183,7 +185,7 @@ def table_source(lowering: Lowering, rel: Scan) -> DynamicTableSource:
                 WatermarkPushDown(
                     watermark_expr=ability.watermark,
                     idle_timeout_millis=ability.idle_timeout,
-                    produced_type=row_type(list(ability.produced), nullable=False),
+                    produced_type=row_type(list(ability.output_fields), nullable=False),
                     watermark_params=watermark_params(ability),
                 )
             )
@@ -234,7 +236,7 @@ class SinkOperator(Operator[Sink], of=Sink, node=SinkNode):
 
 
 def _sink_abilities(rel: Sink) -> Iterator[SinkAbility]:
-    """What the table is told of how it is written, in Flink's order."""
+    """The abilities with which a table is written, in Flink's order."""
     if rel.table.distribution is not None:
         yield Bucketing()
     if rel.overwrite:
@@ -249,18 +251,18 @@ def _sink_abilities(rel: Sink) -> Iterator[SinkAbility]:
 
 
 def reads_metadata(scan: Scan) -> bool:
-    """Whether the source of a scan is told which metadata to read (``SupportsReadingMetadata``)."""
+    """Whether the source of a scan is informed which metadata to read (``SupportsReadingMetadata``)."""
     return "ReadingMetadata" in find_connector(scan.table.options).abilities
 
 
 def _projection(ability: ProjectAbility, metadata: bool) -> Iterator[SourceAbility]:
     """``ProjectPushDown`` and, with ``metadata``, ``ReadingMetadata``, as one projection of a source is written."""
     if ability.projects:
-        columns = list(ability.produced if ability.merged else ability.produced[: len(ability.physical)])
+        columns = list(ability.output_fields if ability.is_union else ability.output_fields[: len(ability.physical)])
         yield ProjectPushDown(
             projected_fields=tuple((i,) for i in ability.physical), produced_type=row_type(columns, nullable=False)
         )
     if metadata:
         yield ReadingMetadata(
-            metadata_keys=ability.metadata, produced_type=row_type(list(ability.produced), nullable=False)
+            metadata_keys=ability.metadata, produced_type=row_type(list(ability.output_fields), nullable=False)
         )

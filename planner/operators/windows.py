@@ -41,7 +41,7 @@ from stateplan.planner.algebra.windows import (
     WindowTable,
 )
 from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, call_text, key_names, order_text
-from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merged
+from stateplan.planner.operators.aggregates import accumulators, agg_calls, grouped, merge_text
 from stateplan.planner.operators.base import INSERT, MINI_BATCH, TIME_ZONE, Lowering, Operator, exchanged
 from stateplan.planner.operators.joins import by_join_keys, join_spec
 from stateplan.planner.operators.ranking import sort_spec
@@ -82,7 +82,7 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
         names = field_names(rel.input)
         retract = not node.input.is_insert_only
         texts = [call_text(c, names, retract) for c in rel.calls]
-        return _arguments(rel.group, rel, [names[g] for g in rel.group], [*texts, *_told(rel.properties)])
+        return _arguments(rel.group, rel, [names[g] for g in rel.group], [*texts, *_property_texts(rel.properties)])
 
     def lower(self, rel: WindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         return WindowAggregateNode(
@@ -113,16 +113,16 @@ class GroupWindowAggregateOperator(
     def describe(self, rel: GroupWindowAggregate, node: Physical, notation: Notation) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
         texts = [call_text(c, names, False) for c in rel.calls]
-        told = [p for p, _ in rel.properties]
-        texts += _told(told)
-        named = (f"{text} AS {name}" for text, name in zip(texts, outputs[len(rel.group) :], strict=True))
+        property_kinds = [p for p, _ in rel.properties]
+        texts += _property_texts(property_kinds)
+        call_texts = (f"{text} AS {name}" for text, name in zip(texts, outputs[len(rel.group) :], strict=True))
         lengths = [rel.window.size, rel.window.step] if rel.window.kind == "HOP" else [rel.window.size]
         window = ", ".join(["'w$", names[rel.time], *map(str, lengths)])
         return [
             *grouped(rel.group, rel.input, ""),
             f"window=[{_GROUP_WINDOWS[rel.window.kind]}({window})]",
-            *([f"properties=[{', '.join(name for name, _ in told)}]"] if told else []),
-            f"select=[{', '.join([*(names[g] for g in rel.group), *named])}]",
+            *([f"properties=[{', '.join(name for name, _ in property_kinds)}]"] if property_kinds else []),
+            f"select=[{', '.join([*(names[g] for g in rel.group), *call_texts])}]",
             *([f"emit=[{rel.emission.text}]"] if rel.emission is not None else []),
         ]
 
@@ -134,15 +134,15 @@ class GroupWindowAggregateOperator(
         alias = WindowReference(name="w$", type=rel.time_type)
         time = TimeField(field_name=name, field_index=rel.time, input_index=0, field_type=rel.time_type)
         size = format_duration(window.size)
-        made: TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow
+        group_window: TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow
         if window.kind == "SESSION":
-            made = SessionGroupWindow(alias=alias, time_field=time, gap=size)
+            group_window = SessionGroupWindow(alias=alias, time_field=time, gap=size)
         elif window.kind == "HOP":
             slide = format_duration(window.step)
-            made = SlidingGroupWindow(alias=alias, time_field=time, is_time_window=True, size=size, slide=slide)
+            group_window = SlidingGroupWindow(alias=alias, time_field=time, is_time_window=True, size=size, slide=slide)
         else:
-            made = TumblingGroupWindow(alias=alias, time_field=time, is_time_window=True, size=size)
-        told = (
+            group_window = TumblingGroupWindow(alias=alias, time_field=time, is_time_window=True, size=size)
+        named_properties = (
             NamedWindowProperty(name=n, property=WindowProperty(kind=k, reference=alias))
             for (n, k), _ in rel.properties
         )
@@ -150,8 +150,8 @@ class GroupWindowAggregateOperator(
             **self.common(rel, node, lowering),
             grouping=rel.group,
             agg_calls=agg_calls(rel.calls),
-            window=made,
-            named_window_properties=tuple(told),
+            window=group_window,
+            named_window_properties=tuple(named_properties),
             need_retraction=not node.input.is_insert_only,
         )
 
@@ -173,7 +173,7 @@ class LocalWindowAggregateOperator(
 
     def describe(self, rel: LocalWindowAggregate, node: Physical, notation: Notation) -> list[str]:
         parts = [field_names(rel.input)[g] for g in rel.group]
-        parts += accumulators(rel.kept, rel.input)
+        parts += accumulators(rel.accumulators, rel.input)
         parts.append(f"slice_end('w$) AS {field_names(rel)[-1]}")
         window = f"window=[{rel.position.text(field_names(rel.input))}]"
         return [*grouped(rel.group, rel.input, ""), window, f"select=[{', '.join(parts)}]"]
@@ -197,7 +197,12 @@ class GlobalWindowAggregateOperator(
         below = rel.input.inputs[0]
         assert isinstance(below, LocalWindowAggregate)
         keys = field_names(rel.input)[: len(rel.group)]
-        return _arguments(rel.group, rel, keys, [*map(merged, below.kept.calls), *_told(rel.original.properties)])
+        return _arguments(
+            rel.group,
+            rel,
+            keys,
+            [*map(merge_text, below.accumulators.calls), *_property_texts(rel.original.properties)],
+        )
 
     def lower(self, rel: GlobalWindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         return GlobalWindowAggregateNode(
@@ -337,7 +342,7 @@ def _properties(rel: WindowAggregate) -> tuple[NamedWindowProperty, ...]:
     )
 
 
-def _told(properties: Sequence[Property]) -> list[str]:
+def _property_texts(properties: Sequence[Property]) -> list[str]:
     return [f"{_PROPERTIES[kind]}('w$)" for _, kind in properties]
 
 

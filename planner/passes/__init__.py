@@ -154,7 +154,7 @@ class Phase:
     """A step of the optimizer.
 
     A phase has ``rules``, or one ``function`` of the whole tree, or one ``with_options`` that also takes the session's
-    options. It works on one sink at a time; with ``together``, on the list of all sinks. A tree is a :class:`Rel` up
+    options. It works on one sink at a time; with ``is_joint``, on the list of all sinks. A tree is a :class:`Rel` up
     to the phase that infers changelog modes, and a :class:`Physical` from there on.
 
     Attributes:
@@ -171,7 +171,7 @@ class Phase:
     function: Callable[[Any], Any] | None = None
     with_options: Callable[[Any, Options], Any] | None = None
     times: int = 1
-    together: bool = False
+    is_joint: bool = False
     enabled: Callable[[Options], bool] = lambda _: True
 
     def run(self, tree: Any, options: Options) -> Any:
@@ -192,9 +192,9 @@ class Phase:
         return tree
 
 
-def _on(key: str, wanted: object = True) -> Callable[[Options], bool]:
-    """Whether the option ``key`` has the value ``wanted``."""
-    return lambda options: bool(value(options, key) == wanted)
+def _on(key: str, expected_value: object = True) -> Callable[[Options], bool]:
+    """Whether the option ``key`` has the value ``expected_value``."""
+    return lambda options: bool(value(options, key) == expected_value)
 
 
 _SHARES = ("table.optimizer.reuse-sub-plan-enabled", "table.optimizer.reuse-source-enabled")
@@ -349,7 +349,7 @@ PHASES: tuple[Phase, ...] = (
         with_options=push_watermarks,
         enabled=lambda options: not is_batch(options),
     ),
-    # Once more: a watermark that a source makes itself does not stand between two calcs any longer.
+    # Once more: a watermark that a source makes itself is not between two calcs any longer.
     Phase("calcs merged after watermarks", "whole", function=to_calcs),
     Phase("versions", "sequence", (lookup_joins, key_of_versions)),
     Phase("time attributes", "whole", function=materialize_time_attributes),
@@ -401,7 +401,7 @@ LAST_PHASES: tuple[Phase, ...] = (
         "scans of a table",
         "whole",
         function=reuse_scans,
-        together=True,
+        is_joint=True,
         enabled=lambda options: all(value(options, key) for key in _SHARES),
     ),
     # Once more: mini-batches and shared scans depend on what runs together. They begin with the relations of each
@@ -409,7 +409,7 @@ LAST_PHASES: tuple[Phase, ...] = (
     Phase("changelog modes again", "whole", with_options=infer_changelog),
     Phase("aggregates in two phases", "whole", with_options=in_two_phases),
     Phase("window aggregates in two phases", "whole", with_options=windows_in_two_phases),
-    Phase("sinks of a table", "whole", function=reuse_sinks, together=True),
+    Phase("sinks of a table", "whole", function=reuse_sinks, is_joint=True),
 )
 """Those of all INSERTs that run together."""
 
@@ -450,9 +450,9 @@ def optimize_together(inserts: Sequence[Optimized], options: Options) -> list[Ph
     if all(insert.row_by_row for insert in inserts):
         options = without_mini_batches(options)
     trees: list[Any] = [insert.tree for insert in inserts]
-    for together, group in groupby(LAST_PHASES, lambda phase: phase.together):
+    for is_joint, group in groupby(LAST_PHASES, lambda phase: phase.is_joint):
         phases = list(group)
-        trees = _run(phases, trees, options) if together else [_run(phases, tree, options) for tree in trees]
+        trees = _run(phases, trees, options) if is_joint else [_run(phases, tree, options) for tree in trees]
     return trees
 
 

@@ -38,7 +38,7 @@ from stateplan.planner.metadata.sizes import row_size
 from stateplan.planner.metadata.unique_keys import are_unique
 from stateplan.planner.metadata.window_properties import window_properties
 
-# Aggregates: the projection below merged in, unused calls dropped, unneeded groupings removed, AVG and SUM taken apart
+# Aggregates: the projection below merged in, unused calls dropped, unneeded groupings removed, AVG and SUM split
 # where that leaves fewer calls.
 #
 # Source: Flink's ``FlinkAggregateProjectMergeRule``, ``PruneAggregateCallRule``, ``FlinkAggregateRemoveRule`` and
@@ -52,37 +52,43 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
         return None
     project = rel.input
     times = [rel.time] if isinstance(rel, GroupWindowAggregate) else []
-    used = {
+    used_fields = {
         *times,
         *rel.group,
         *(a for c in rel.calls for a in c.args),
         *(c.filter for c in rel.calls if c.filter >= 0),
     }
-    if not all(isinstance(project.exprs[i], InputRef) for i in used):
+    if not all(isinstance(project.exprs[i], InputRef) for i in used_fields):
         return None
-    computed = any(not isinstance(e, (InputRef, Literal)) for e in project.exprs)
-    where = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
-    group = [where[g] for g in rel.group]
-    if row_size(project.input) > row_size(project) and not computed and len(set(group)) == len(group):
+    has_expressions = any(not isinstance(e, (InputRef, Literal)) for e in project.exprs)
+    field_map = {i: e.index for i, e in enumerate(project.exprs) if isinstance(e, InputRef)}
+    group = [field_map[g] for g in rel.group]
+    if row_size(project.input) > row_size(project) and not has_expressions and len(set(group)) == len(group):
         return None
     if group != sorted(group) and isinstance(project.input, Filter):
         return None
     calls = tuple(
-        replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
+        replace(c, args=tuple(field_map[a] for a in c.args), filter=field_map[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
     if isinstance(rel, GroupWindowAggregate):
         if group != sorted(set(group)):
             return None
-        return replace(rel, input=project.input, group=tuple(group), calls=calls, time=where[rel.time])
-    merged = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
-    if list(merged.group) == group:
-        return merged
-    width, names = len(merged.group), field_names(rel)[len(group) :]
+        return replace(rel, input=project.input, group=tuple(group), calls=calls, time=field_map[rel.time])
+    merged_aggregate = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
+    if list(merged_aggregate.group) == group:
+        return merged_aggregate
+    width, names = len(merged_aggregate.group), field_names(rel)[len(group) :]
     if width == len(group):
-        merged = replace(merged, calls=tuple(replace(c, name=n) for c, n in zip(calls, names, strict=True)))
-    order = [*(merged.group.index(g) for g in group), *range(width, width + len(calls))]
-    return Project(merged, tuple(refs_to(merged, order)), tuple(unique_names([merged.fields[i][0] for i in order])))
+        merged_aggregate = replace(
+            merged_aggregate, calls=tuple(replace(c, name=n) for c, n in zip(calls, names, strict=True))
+        )
+    order = [*(merged_aggregate.group.index(g) for g in group), *range(width, width + len(calls))]
+    return Project(
+        merged_aggregate,
+        tuple(refs_to(merged_aggregate, order)),
+        tuple(unique_names([merged_aggregate.fields[i][0] for i in order])),
+    )
 
 
 def keep_names_of_filtered_groups(rel: Rel) -> Rel | None:
@@ -104,15 +110,15 @@ def prune_aggregate_calls(rel: Rel) -> Rel | None:
         return None
     aggregate = rel.input
     keys, count = len(aggregate.group), len(aggregate.calls)
-    used = {i for e in rel.exprs for i in input_refs(e)}
-    kept = [i for i in range(count) if keys + i in used] or ([] if keys else [*range(count)][:1])
-    if len(kept) == count:
+    used_fields = {i for e in rel.exprs for i in input_refs(e)}
+    kept_calls = [i for i in range(count) if keys + i in used_fields] or ([] if keys else [*range(count)][:1])
+    if len(kept_calls) == count:
         return None
     names = field_names(aggregate)
-    calls = tuple(replace(aggregate.calls[i], name=names[keys + i]) for i in kept)
-    left = [*range(keys), *(keys + i for i in kept), *range(keys + count, aggregate.width)]
-    where = {old: new for new, old in enumerate(left)}
-    exprs = tuple(remap(e, where) for e in rel.exprs)
+    calls = tuple(replace(aggregate.calls[i], name=names[keys + i]) for i in kept_calls)
+    left = [*range(keys), *(keys + i for i in kept_calls), *range(keys + count, aggregate.width)]
+    field_map = {old: new for new, old in enumerate(left)}
+    exprs = tuple(remap(e, field_map) for e in rel.exprs)
     return replace(rel, input=replace(aggregate, calls=calls), exprs=exprs)
 
 
@@ -135,18 +141,18 @@ def remove_aggregate(rel: Rel) -> Rel | None:
 def remove_aggregates_below_projects(rel: Rel) -> Rel | None:
     """As :func:`remove_aggregate`, in time for the source to read only the fields that the projection leaves. A filter
     on that keeps the names that its rows have before."""
-    removed = [_ungrouped(i) if isinstance(i, Project) else None for i in rel.inputs]
-    if all(r is None for r in removed):
+    new_inputs = [_ungrouped(i) if isinstance(i, Project) else None for i in rel.inputs]
+    if all(r is None for r in new_inputs):
         return None
-    out = replace_inputs(rel, [i if r is None else r for i, r in zip(rel.inputs, removed, strict=True)])
+    out = replace_inputs(rel, [i if r is None else r for i, r in zip(rel.inputs, new_inputs, strict=True)])
     if not isinstance(out, Filter):
         return out
     return Calc(out.input, tuple(refs_to(out.input)), tuple(field_names(rel)), out.condition)
 
 
 def _ungrouped(rel: Project) -> Rel | None:
-    removed = remove_aggregate(rel.input)
-    return None if removed is None else replace(rel, input=removed)
+    new_input = remove_aggregate(rel.input)
+    return None if new_input is None else replace(rel, input=new_input)
 
 
 def replace_empty_aggregate(rel: Rel) -> Rel | None:
@@ -168,8 +174,8 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
     variances = any(c.function in VARIANCES for c in rel.calls)
     if not variances and not any(_reducible(c) for c in rel.calls):
         return None
-    made, reduced = _taken_apart(rel, once=variances)
-    return None if len(made) >= len(rel.calls) and not variances else reduced
+    new_calls, reduced = _taken_apart(rel, once=variances)
+    return None if len(new_calls) >= len(rel.calls) and not variances else reduced
 
 
 def means_taken_apart(rel: Aggregate) -> Project:
@@ -181,14 +187,14 @@ def _taken_apart(rel: Aggregate | GroupWindowAggregate, once: bool) -> tuple[lis
     """The calls that AVG, SUM and the variances of ``rel`` are made of, and the projection over them. With ``once``,
     AVG is SUM divided by COUNT."""
     keys = len(rel.group)
-    made: list[AggCall] = []
+    new_calls: list[AggCall] = []
 
     def add(c: AggCall) -> int:
-        for i, other in enumerate(made):
+        for i, other in enumerate(new_calls):
             if replace(other, name=None) == replace(c, name=None):
                 return keys + i
-        made.append(c)
-        return keys + len(made) - 1
+        new_calls.append(c)
+        return keys + len(new_calls) - 1
 
     exprs: list[Rex] = [InputRef(t, i) for i, (_, t) in enumerate(rel.fields[:keys])]
     for c in rel.calls:
@@ -201,9 +207,9 @@ def _taken_apart(rel: Aggregate | GroupWindowAggregate, once: bool) -> tuple[lis
             exprs.append(cast(InputRef(rel.fields[key][1], key), c.type))
         else:
             exprs.append(_reduced(c, rel, add, once=once))
-    inner = replace(rel, calls=tuple(made))
-    exprs += refs_to(inner, range(keys + len(made), inner.width))  # what is told of windows
-    return made, Project(inner, tuple(exprs), tuple(field_names(rel)))
+    inner = replace(rel, calls=tuple(new_calls))
+    exprs += refs_to(inner, range(keys + len(new_calls), inner.width))  # what is told of windows
+    return new_calls, Project(inner, tuple(exprs), tuple(field_names(rel)))
 
 
 def _variance(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[AggCall], int]) -> Rex:
@@ -232,10 +238,10 @@ def _reduced(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[A
     argument = rel.input.fields[c.args[0]][1]
     result = _sum_type(c, rel) if c.function == "AVG" else c.type
     if once and c.function == "AVG":
-        sum_ref = InputRef(result, add(_named("SUM", c, result)))
+        sum_ref = InputRef(result, add(_named_call("SUM", c, result)))
         mean = make_call("/", [cast(sum_ref, c.type), InputRef(BIGINT.not_null(), add(_count(c, argument)))])
         return mean if same_type(mean.type, c.type) else call("CAST", (mean,), c.type)
-    total = InputRef(result.not_null(), add(_named("$SUM0", c, result.not_null())))
+    total = InputRef(result.not_null(), add(_named_call("$SUM0", c, result.not_null())))
     count = InputRef(BIGINT.not_null(), add(_count(c, argument)))
     empty = compare("=", count, Literal(INT.not_null(), 0))
     value: Rex = call("CASE", (empty, Literal(result, None), total), result) if result.nullable else total
@@ -252,7 +258,7 @@ def _sum_type(c: AggCall, rel: Aggregate | GroupWindowAggregate) -> LogicalType:
     return sum_.infer([rel.input.fields[c.args[0]][1]], None, grouped=bool(rel.group), filtered=c.filter >= 0)
 
 
-def _named(function: str, c: AggCall, type: LogicalType) -> AggCall:  # noqa: A002
+def _named_call(function: str, c: AggCall, type: LogicalType) -> AggCall:  # noqa: A002
     name = c.name if c.function == "SUM" else None
     return replace(c, function=function, internal_name=f"${function}$1", type=type, name=name, syntax=None)
 
@@ -309,8 +315,8 @@ def _split(rel: Aggregate, buckets: int) -> Rel | None:
     if len(set(keys)) > 1:
         below, calls = _expanded(below, full, calls, keys)
     partial = Aggregate(below, full, tuple(calls), rel.hint, rel.place, "PARTIAL")
-    merged = tuple(_merging(c, len(full) + i) for i, c in enumerate(calls))
-    final = Aggregate(partial, tuple(range(len(rel.group))), merged, rel.hint, rel.place, "FINAL")
+    merge_calls = tuple(_merging(c, len(full) + i) for i, c in enumerate(calls))
+    final = Aggregate(partial, tuple(range(len(rel.group))), merge_calls, rel.hint, rel.place, "FINAL")
     return _averages(rel, final)
 
 
@@ -360,9 +366,9 @@ def _expanded(
     names = (*(n for n, _ in fields), "$e")
     expand = Expand(rel, tuple(rows), names, (*types, _ID), len(fields))
     exprs: list[Rex] = refs_to(expand, range(len(fields)))
-    shown = list(names[:-1])
+    output_names = list(names[:-1])
     flags: dict[tuple[int, int], int] = {}
-    made = []
+    output_exprs = []
     for c, k in zip(calls, keys, strict=True):
         flag = flags.get((numbers[k], c.filter))
         if flag is None:
@@ -371,9 +377,9 @@ def _expanded(
                 test = and_([test, InputRef(BOOLEAN.not_null(), c.filter)])
             flag = flags[numbers[k], c.filter] = len(exprs)
             exprs.append(test)
-            shown.append(f"$g_{numbers[k]}")
-        made.append(replace(c, filter=flag))
-    return Project(expand, tuple(exprs), tuple(unique_names(shown))), made
+            output_names.append(f"$g_{numbers[k]}")
+        output_exprs.append(replace(c, filter=flag))
+    return Project(expand, tuple(exprs), tuple(unique_names(output_names))), output_exprs
 
 
 def _merging(c: AggCall, position: int) -> AggCall:
@@ -454,28 +460,30 @@ def distinct_below_join(rel: Rel) -> Rel | None:
             rel.hint,
             rel.place,
         )
-        return _joined(rel, join, distinct, side, order, fields)
+        return _joined_with_distinct(rel, join, distinct, side, order, fields)
     return None
 
 
 def _fields(rel: Aggregate) -> list[int] | None:
-    """The fields of the join that are grouped by; None where there are expressions."""
+    """The fields of the join that are grouped by; None if there are expressions."""
     if not isinstance(rel.input, Project):
         return list(rel.group)
     exprs = [rel.input.exprs[g] for g in rel.group]
     return [e.index for e in exprs if isinstance(e, InputRef)] if all(isinstance(e, InputRef) for e in exprs) else None
 
 
-def _joined(rel: Aggregate, join: Join, distinct: Aggregate, side: int, order: list[int], fields: list[int]) -> Rel:
+def _joined_with_distinct(
+    rel: Aggregate, join: Join, distinct: Aggregate, side: int, order: list[int], fields: list[int]
+) -> Rel:
     """The join with ``distinct``, which holds the fields ``order`` of its side."""
     width, more = join.left.width, join.right.width
     if side == 0:
-        where = {k: i for i, k in enumerate(order)} | {width + i: len(order) + i for i in range(more)}
-        new = replace(join, left=distinct, condition=remap(join.condition, where))
+        field_map = {k: i for i, k in enumerate(order)} | {width + i: len(order) + i for i in range(more)}
+        new = replace(join, left=distinct, condition=remap(join.condition, field_map))
     else:
-        where = {i: i for i in range(width)} | {width + k: width + i for i, k in enumerate(order)}
-        new = replace(join, right=distinct, condition=remap(join.condition, where))
-    return Project(new, tuple(refs_to(new, [where[f] for f in fields])), tuple(n for n, _ in rel.fields))
+        field_map = {i: i for i in range(width)} | {width + k: width + i for i, k in enumerate(order)}
+        new = replace(join, right=distinct, condition=remap(join.condition, field_map))
+    return Project(new, tuple(refs_to(new, [field_map[f] for f in fields])), tuple(n for n, _ in rel.fields))
 
 
 def _revealed(rex: Rex) -> Rex:
@@ -512,7 +520,7 @@ def wrap_json_aggregates(rel: Rel) -> Rel | None:
     if not isinstance(rel, Aggregate):
         return None
     values = list(dict.fromkeys(c.args[-1] for c in rel.calls if c.function.startswith("JSON_")))
-    if not values or _wrapped(rel.input, values[0]):
+    if not values or _is_wrapped(rel.input, values[0]):
         return None
     refs = refs_to(rel.input)
     exprs = [*refs, *(make_call("JSON_STRING", [refs[v]]) for v in values)]
@@ -524,5 +532,5 @@ def wrap_json_aggregates(rel: Rel) -> Rel | None:
     return replace(rel, input=Project(rel.input, tuple(exprs), tuple(names)), calls=calls)
 
 
-def _wrapped(rel: Rel, field: int) -> bool:
+def _is_wrapped(rel: Rel, field: int) -> bool:
     return isinstance(rel, Project) and kind(rel.exprs[field]) == "JSON_STRING"

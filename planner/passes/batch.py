@@ -1,8 +1,8 @@
 """Batch mode: a streaming plan over bounded input that gives its final rows as insertions, when the input has ended.
 
-Event time stands still until the end, so no row is late. An aggregate without groups has a row for no input. Changes
-are kept, and what is left of them at the end is passed on: above all sinks, and below operators that take insertions
-only. Source of what a query gives: Flink's ``BatchPlanner``.
+Event time does not advance until the end, so no row is late. An aggregate without groups has a row for no input.
+Changes are kept, and what is left of them at the end is passed on: above all sinks, and below operators that take
+insertions only. Source of what a query gives: Flink's ``BatchPlanner``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def bounded_input(sink: Sink) -> Rel:
 
     Raises:
         SqlError: SQL170, a table that does not end; SQL171, a window of processing time; SQL162, a RANK or DENSE_RANK,
-            which in Flink's batch mode tells rows of equal order from others, and on a stream does not.
+            which in Flink's batch mode distinguishes rows of equal order from others, and on a stream does not.
     """
     for rel in walk(sink):
         if isinstance(rel, Scan) and not find_connector(rel.table.options).is_bounded(rel.table.options):
@@ -78,19 +78,19 @@ def _of_nothing(rel: Aggregate) -> Rel | None:
     if any(call.function == "SINGLE_VALUE" for call in rel.calls):
         return None
     below = rel.input
-    used = sorted({i for call in rel.calls for i in (*call.args, call.filter) if i >= 0})
-    where = {field: i for i, field in enumerate(used)}
-    names = unique_names([*(field_names(below)[i] for i in used), "$counts"])
-    rows = Project(below, (*refs_to(below, used), Literal(_FLAG, True)), tuple(names))
-    filters = {where[call.filter] for call in rel.calls if call.filter >= 0} | {len(used)}
+    used_fields = sorted({i for call in rel.calls for i in (*call.args, call.filter) if i >= 0})
+    field_map = {field: i for i, field in enumerate(used_fields)}
+    names = unique_names([*(field_names(below)[i] for i in used_fields), "$counts"])
+    rows = Project(below, (*refs_to(below, used_fields), Literal(_FLAG, True)), tuple(names))
+    filters = {field_map[call.filter] for call in rel.calls if call.filter >= 0} | {len(used_fields)}
     fields = tuple((n, t if i in filters else t.as_nullable()) for i, (n, t) in enumerate(rows.fields))
     fields = tuple((n, replace(t, kind=None)) for n, t in fields)
     nothing = Values(fields, (tuple(Literal(t, False if i in filters else None) for i, (_, t) in enumerate(fields)),))
     calls = tuple(
         replace(
             call,
-            args=tuple(where[a] for a in call.args),
-            filter=where[call.filter] if call.filter >= 0 else len(used),
+            args=tuple(field_map[a] for a in call.args),
+            filter=field_map[call.filter] if call.filter >= 0 else len(used_fields),
         )
         for call in rel.calls
     )
@@ -126,7 +126,7 @@ def _final(rel: Rel) -> Rel:
         below = below.input
     if not isinstance(below, SortLimit):
         return FullSort(rel, ())
-    made: Rel = FullSort(below, below.order, place=below.place)
+    final_rel: Rel = FullSort(below, below.order, place=below.place)
     for calc in reversed(calcs):
-        made = replace(calc, input=made)
-    return made
+        final_rel = replace(calc, input=final_rel)
+    return final_rel

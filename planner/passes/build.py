@@ -46,16 +46,16 @@ def first_fields(rel: Rel, count: int) -> Rel:
 
 def aggregate_call(function: str, rel: Rel, args: Sequence[int], name: str | None, *, grouped: bool) -> AggCall:
     """The call of an aggregate function of fields of ``rel``."""
-    found = find_aggregate(function)
-    if found is None:
+    definition = find_aggregate(function)
+    if definition is None:
         raise AssertionError(f"{function} is not in the table of functions")
-    result = found.infer([rel.fields[a][1] for a in args], None, grouped=grouped, filtered=False)
-    syntax = "FUNCTION_STAR" if function == "COUNT" else found.syntax
-    return AggCall(found.plan_name, tuple(args), result, name, False, -1, found.internal_name, syntax)
+    result = definition.infer([rel.fields[a][1] for a in args], None, grouped=grouped, filtered=False)
+    syntax = "FUNCTION_STAR" if function == "COUNT" else definition.syntax
+    return AggCall(definition.plan_name, tuple(args), result, name, False, -1, definition.internal_name, syntax)
 
 
 def minimum(rel: Rel, name: str) -> Aggregate:
-    """The least value of the only field of ``rel``; NULL where there is no row."""
+    """The least value of the only field of ``rel``; NULL if there is no row."""
     return Aggregate(rel, (), (aggregate_call("MIN", rel, (0,), name, grouped=False),))
 
 

@@ -1,8 +1,8 @@
 """Which changes each operator emits, and whether updates need their old row.
 
 Source: Flink's ``FlinkChangelogModeInferenceProgram``: modifications are inferred from the sources up, the kind of
-updates, then that of deletions, is asked for from the sink down; where an operator cannot give what is asked, the next
-best is tried. Normalization that nobody needs is left out (``ChangelogNormalizeRequirementResolver``).
+updates, then that of deletions, is requested from the sink down; where an operator cannot give what is asked, the next
+best is tried. Normalization that nobody needs is omitted (``ChangelogNormalizeRequirementResolver``).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:
     below = _kinds(sink.input, bool(value(options, "table.exec.mini-batch.enabled")))
     accepted = kinds_of(sink_changelog_mode(sink.table.options))
     _check_accepted(below, accepted, sink)
-    for wanted in _wanted(sink, below):
-        updating = update(below, wanted)
+    for update_kind in _possible_update_kinds(sink, below):
+        updating = update(below, update_kind)
         if updating is None:
             continue
         deletes: tuple[DeleteKind, ...] = ("FULL_DELETE",)
@@ -70,7 +70,7 @@ def _check_accepted(node: Physical, accepted: Kinds, sink: Sink) -> None:
         )
 
 
-def _wanted(sink: Sink, below: Physical) -> list[UpdateKind]:
+def _possible_update_kinds(sink: Sink, below: Physical) -> list[UpdateKind]:
     if "UPDATE" not in below.kinds:
         return ["NONE"]
     if RowKind.UPDATE_BEFORE in sink_changelog_mode(sink.table.options) or _key_differs(sink, below):
@@ -96,9 +96,9 @@ def _no_key_within(key: frozenset[int], below: Physical) -> bool:
 
 def _sink(sink: Sink, below: Physical, options: Mapping[str, str]) -> Physical:
     """The sink, with the state it needs (``StreamPhysicalSink``, ``FlinkChangelogModeInferenceProgram``)."""
-    asked = INSERT_ONLY if below.is_insert_only else UPSERT
-    mode = sink_changelog_mode(sink.table.options, asked)
-    needs_key = asked != INSERT_ONLY and find_connector(sink.table.options).changes_need_key
+    query_mode = INSERT_ONLY if below.is_insert_only else UPSERT
+    mode = sink_changelog_mode(sink.table.options, query_mode)
+    needs_key = query_mode != INSERT_ONLY and find_connector(sink.table.options).changes_need_key
     if needs_key and not sink.table.schema.primary_key:
         raise OptionError("OPT152", summary=sink.table.identifier.summary, place=sink.place)
     if sink.conflict is not None:
@@ -122,9 +122,9 @@ def _sink(sink: Sink, below: Physical, options: Mapping[str, str]) -> Physical:
 def _undecided(sink: Sink) -> SqlError:
     names = [n for n, _ in sink.input.fields]
     keys = sorted(sorted(k) for k in upsert_keys(sink.input))
-    shown = "none" if not keys else ", ".join(names[i] for i in keys[0])
+    key_text = "none" if not keys else ", ".join(names[i] for i in keys[0])
     primary = ", ".join(sink.table.schema.primary_key)
-    return SqlError("SQL141", summary=sink.table.identifier.summary, primary=primary, shown=shown, place=sink.place)
+    return SqlError("SQL141", summary=sink.table.identifier.summary, primary=primary, shown=key_text, place=sink.place)
 
 
 def _check_conflict(sink: Sink, mode: ChangelogMode) -> None:

@@ -1,4 +1,4 @@
-"""The first rows for each row around: ``t, LATERAL (SELECT ... WHERE u.a = t.a ORDER BY b LIMIT 2)``."""
+"""The first rows for each outer row: ``t, LATERAL (SELECT ... WHERE u.a = t.a ORDER BY b LIMIT 2)``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def rank_of_groups(rel: Rel) -> Rel | None:
     FROM t WHERE t.a = g.a ORDER BY b LIMIT 2)``.
 
     Flink's ``CorrelateSortToRankRule`` does not look at which group a column is compared with, and ranks rows whose
-    columns are NULL, which ``=`` leaves out. Here, it must be the same column, and these rows are left out.
+    columns are NULL, which ``=`` omits. Here, it must be the same column, and these rows are omitted.
     """
     if not isinstance(rel, Correlate) or rel.join_type != "INNER":
         return None
@@ -36,26 +36,26 @@ def rank_of_groups(rel: Rel) -> Rel | None:
         return None
     if not isinstance(sort, Sort) or sort.offset or not sort.fetch or not sort.order:
         return None
-    chosen = sort.input
-    if not isinstance(chosen, Project) or not isinstance(chosen.input, Filter):
+    projection = sort.input
+    if not isinstance(projection, Project) or not isinstance(projection.input, Filter):
         return None
-    rows, picked = chosen.input.input, _picked(chosen)
-    grouped = _picked(groups.input)
-    if picked is None or grouped is None or groups.input.input != rows:
+    rows, fields = projection.input.input, _picked_fields(projection)
+    grouped = _picked_fields(groups.input)
+    if fields is None or grouped is None or groups.input.input != rows:
         return None
     keys = [grouped[g] for g in groups.group]
-    if not _compares(chosen.input.condition, rel.number, keys):
+    if not _compares(projection.input.condition, rel.number, keys):
         return None
     refs = refs_to(rows)
-    wanted = [test("IS NOT NULL", refs[k]) for k in keys if refs[k].type.nullable]
-    order = tuple((picked[i], up, last) for i, up, last in sort.order)
-    rank = _rank(filtered(rows, wanted), sorted(keys), order, sort)
-    exprs = refs_to(rank, [*keys, *picked])
+    conditions = [test("IS NOT NULL", refs[k]) for k in keys if refs[k].type.nullable]
+    order = tuple((fields[i], up, last) for i, up, last in sort.order)
+    rank = _rank(filtered(rows, conditions), sorted(keys), order, sort)
+    exprs = refs_to(rank, [*keys, *fields])
     return Project(rank, tuple(exprs), tuple(field_names(rel)))
 
 
-def _picked(project: Project) -> list[int] | None:
-    """The fields of the input that a projection consists of; None where it computes something."""
+def _picked_fields(project: Project) -> list[int] | None:
+    """The fields of the input that a projection consists of; None if it computes something."""
     fields = [e.index for e in project.exprs if isinstance(e, InputRef)]
     return fields if len(fields) == project.width else None
 
@@ -63,7 +63,7 @@ def _picked(project: Project) -> list[int] | None:
 def _compares(condition: Rex, number: int, keys: list[int]) -> bool:
     """Whether ``condition`` says that each of the fields ``keys`` is the field of the row around query ``number`` that
     has its place in ``keys``."""
-    found = set()
+    compared_fields = set()
     for term in conjunctions(condition):
         if kind(term) != "=":
             return False
@@ -71,13 +71,13 @@ def _compares(condition: Rex, number: int, keys: list[int]) -> bool:
         outer = outer_of(other)
         if outer is None or outer[0] != number or not isinstance(this, InputRef) or this.index != keys[outer[1]]:
             return False
-        found.add(outer[1])
-    return len(found) == len(keys) == len(set(keys))
+        compared_fields.add(outer[1])
+    return len(compared_fields) == len(keys) == len(set(keys))
 
 
-def first_of_each(sort: Sort, rel: Rel, where: Mapping[int, int], keys: Sequence[int]) -> Rel:
-    """``rel``, which has the fields of ``sort`` at ``where``, with the rows that ``sort`` leaves for each value of the
-    fields ``keys``.
+def first_of_each(sort: Sort, rel: Rel, field_map: Mapping[int, int], keys: Sequence[int]) -> Rel:
+    """``rel``, which has the fields of ``sort`` at ``field_map``, with the rows that ``sort`` leaves for each value of
+    the fields ``keys``.
 
     Flink has no plan for this.
 
@@ -89,10 +89,10 @@ def first_of_each(sort: Sort, rel: Rel, where: Mapping[int, int], keys: Sequence
     if sort.fetch == 0:
         return Sort(rel, (), 0, 0, sort.place)
     if not sort.order or sort.fetch is None:
-        what = "LIMIT without ORDER BY" if sort.fetch is not None else "OFFSET without LIMIT"
+        unsupported_clause = "LIMIT without ORDER BY" if sort.fetch is not None else "OFFSET without LIMIT"
         hint = "say in ORDER BY which rows come first" if sort.fetch is not None else "add a LIMIT"
-        raise not_supported(f"{what} below a reference to the row around", sort.place, hint)
-    order = tuple((where[i], up, last) for i, up, last in sort.order)
+        raise not_supported(f"{unsupported_clause} below a reference to the row around", sort.place, hint)
+    order = tuple((field_map[i], up, last) for i, up, last in sort.order)
     return _rank(rel, keys, order, sort)
 
 

@@ -46,7 +46,7 @@ from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
 from stateplan.planner.passes.build import aggregate_call, filtered, first_fields
 from stateplan.planner.passes.subqueries import expressions_of, mentions
 
-_UNKNOWN = Literal(BOOLEAN, None)
+_UNKNOWN_VALUE = Literal(BOOLEAN, None)
 
 
 def subqueries_to_correlates(rel: Rel) -> Rel | None:
@@ -57,8 +57,8 @@ def subqueries_to_correlates(rel: Rel) -> Rel | None:
         query = next((q for e in rel.exprs if (q := _first(e)) is not None), None)
         if query is None:
             return None
-        below, value = _applied(rel.input, query, certain=False)
-        exprs = tuple(_replaced(e, query, value) for e in rel.exprs)
+        below, value = _apply_query(rel.input, query, certain=False)
+        exprs = tuple(_with_value_of(e, query, value) for e in rel.exprs)
         # Calcite builds no projection of all fields here, so their names are lost.
         return below if is_identity(exprs, below) else replace(rel, input=below, exprs=exprs)
     if isinstance(rel, Join):
@@ -72,8 +72,8 @@ def _filter(rel: Filter) -> Rel | None:
     if query is None:
         return None
     while query is not None:
-        below, value = _applied(below, query, certain=_is_term(condition, query))
-        condition = _replaced(condition, query, value)
+        below, value = _apply_query(below, query, certain=_is_term(condition, query))
+        condition = _with_value_of(condition, query, value)
         query = _first(condition)
     return first_fields(filtered(below, [condition]), rel.width)
 
@@ -86,19 +86,19 @@ def _join(rel: Join) -> Rel | None:
     certain = _holds_alone(query) and rel.join_type in ("INNER", "LEFT") and _is_term(rel.condition, query)
     if _refers(query) or (query.operator != "SCALAR" and not certain):
         raise SqlError("SQL152", place=query.place)
-    right, value = _applied(rel.right, query, certain=certain)
+    right, value = _apply_query(rel.right, query, certain=certain)
     value = shift(value, rel.left.width)
-    join = replace(rel, right=right, condition=_replaced(rel.condition, query, value))
+    join = replace(rel, right=right, condition=_with_value_of(rel.condition, query, value))
     width = rel.left.width
-    kept = [*range(width), *(() if rel.join_type in ("SEMI", "ANTI") else range(width, width + rel.right.width))]
-    return Project(join, tuple(refs_to(join, kept)), tuple(field_names(rel)))
+    kept_fields = [*range(width), *(() if rel.join_type in ("SEMI", "ANTI") else range(width, width + rel.right.width))]
+    return Project(join, tuple(refs_to(join, kept_fields)), tuple(field_names(rel)))
 
 
 def _first(rex: Rex) -> SubQuery | None:
     return next((e for e in walk(rex) if isinstance(e, SubQuery)), None)
 
 
-def _replaced(rex: Rex, query: SubQuery, value: Rex) -> Rex:
+def _with_value_of(rex: Rex, query: SubQuery, value: Rex) -> Rex:
     """``rex`` with ``value`` for ``query`` and for queries that are the same."""
     return rewrite(rex, lambda e: value if e == query else None)
 
@@ -135,11 +135,11 @@ class _Left:
         if not self.correlated:
             return Join(left, right, condition, join_type, *self.query.hints, place=self.query.place)
         if join_type == "INNER":
-            made = Correlate(left, right, self.query.number, join_type, hints=self.query.hints)
-            return made if condition is TRUE else Filter(made, condition)
+            correlate = Correlate(left, right, self.query.number, join_type, hints=self.query.hints)
+            return correlate if condition is TRUE else Filter(correlate, condition)
         return Correlate(left, right, self.query.number, join_type, hints=self.query.hints)
 
-    def counted(self, left: Rel, counts: Rel) -> Rel:
+    def joined_with_counts(self, left: Rel, counts: Rel) -> Rel:
         """``left`` with the numbers of the query's rows; as in Calcite they are NULL for a row that has none, if the
         query refers to it."""
         if not self.correlated:
@@ -147,7 +147,7 @@ class _Left:
         return Correlate(left, counts, self.query.number, "LEFT", adjusted=True, hints=self.query.hints)
 
 
-def _applied(left: Rel, query: SubQuery, *, certain: bool) -> tuple[Rel, Rex]:
+def _apply_query(left: Rel, query: SubQuery, *, certain: bool) -> tuple[Rel, Rex]:
     """``left`` joined with the query, and what stands for the query then. ``certain``: rows are dropped for which it is
     not TRUE."""
     to = _Left(query, _refers(query))
@@ -164,16 +164,16 @@ def _scalar(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
     right = query.rel
     if frozenset() not in unique_keys(right):
         right = Aggregate(right, (), (aggregate_call("SINGLE_VALUE", right, (0,), None, grouped=False),))
-    joined = to.join(left, right, "LEFT")
-    return joined, refs_to(joined)[left.width]
+    joined_rel = to.join(left, right, "LEFT")
+    return joined_rel, refs_to(joined_rel)[left.width]
 
 
 def _exists(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, Rex]:
     right = Aggregate(Project(query.rel, (TRUE,), ("i",)), (0,), ())
     if certain:
         return to.join(left, right, "INNER"), TRUE
-    joined = to.join(left, right, "LEFT")
-    return joined, test("IS NOT NULL", refs_to(joined)[left.width])
+    joined_rel = to.join(left, right, "LEFT")
+    return joined_rel, test("IS NOT NULL", refs_to(joined_rel)[left.width])
 
 
 def _in(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, Rex]:
@@ -185,25 +185,25 @@ def _in(left: Rel, query: SubQuery, to: _Left, certain: bool) -> tuple[Rel, Rex]
     if certain:
         right: Rel = Aggregate(query.rel, keys, ())
         return to.join(left, right, "INNER", _equal(query.operands, right, left.width)), TRUE
-    below = to.counted(left, _counts(query)) if query.type.nullable else left
-    marked = Project(query.rel, (*refs_to(query.rel), TRUE), (*field_names(query.rel), "i"))
-    right = Aggregate(marked, tuple(range(marked.width)), ())
+    below = to.joined_with_counts(left, _counts(query)) if query.type.nullable else left
+    marked_rows = Project(query.rel, (*refs_to(query.rel), TRUE), (*field_names(query.rel), "i"))
+    right = Aggregate(marked_rows, tuple(range(marked_rows.width)), ())
     if to.correlated:
         around = [_outer_fields(o, query.number) for o in query.operands]
-        joined = to.join(below, Filter(right, _equal(around, right, 0)), "LEFT")
+        joined_rel = to.join(below, Filter(right, _equal(around, right, 0)), "LEFT")
     else:
-        joined = to.join(below, right, "LEFT", _equal(query.operands, right, below.width))
-    refs = refs_to(joined)
-    found = refs[-1]
+        joined_rel = to.join(below, right, "LEFT", _equal(query.operands, right, below.width))
+    refs = refs_to(joined_rel)
+    match_flag = refs[-1]
     if not query.type.nullable:
-        return joined, call("CASE", (test("IS NOT NULL", found), TRUE, FALSE), BOOLEAN.not_null())
-    total, known = refs[left.width], refs[left.width + 1]
-    unknown = [test("IS NULL", o) for o in query.operands if o.type.nullable]
+        return joined_rel, call("CASE", (test("IS NOT NULL", match_flag), TRUE, FALSE), BOOLEAN.not_null())
+    total, not_null = refs[left.width], refs[left.width + 1]
+    null_tests = [test("IS NULL", o) for o in query.operands if o.type.nullable]
     operands: list[Rex] = [compare("=", total, Literal(INT.not_null(), 0)), FALSE]
-    if unknown:
-        operands += [or_(unknown), _UNKNOWN]
-    operands += [test("IS NOT NULL", found), TRUE, compare("<", known, total), _UNKNOWN, FALSE]
-    return joined, call("CASE", operands, BOOLEAN)
+    if null_tests:
+        operands += [or_(null_tests), _UNKNOWN_VALUE]
+    operands += [test("IS NOT NULL", match_flag), TRUE, compare("<", not_null, total), _UNKNOWN_VALUE, FALSE]
+    return joined_rel, call("CASE", operands, BOOLEAN)
 
 
 def _counts(query: SubQuery) -> Rel:
@@ -225,18 +225,18 @@ def _some(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
         return _some_other(left, query, to)
     extreme = "MIN" if query.comparison in (">", ">=") else "MAX"
     calls = [_call(extreme, query.rel, "m"), _call("COUNT", query.rel, "c", ()), _call("COUNT", query.rel, "d")]
-    joined, (m, total, known), none = _with_figures(left, to, query.rel, calls)
+    joined_rel, (m, total, not_null), none = _with_figures(left, to, query.rel, calls)
     holds = compare(query.comparison, query.operands[0], m)
     operands: list[Rex] = [
         none,
         FALSE,
         test("IS TRUE", holds),
         TRUE,
-        compare(">", total, known),
-        _UNKNOWN,
+        compare(">", total, not_null),
+        _UNKNOWN_VALUE,
         holds,
     ]
-    return joined, _certain(call("CASE", operands, BOOLEAN), query)
+    return joined_rel, _certain(call("CASE", operands, BOOLEAN), query)
 
 
 def _some_other(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
@@ -247,20 +247,20 @@ def _some_other(left: Rel, query: SubQuery, to: _Left) -> tuple[Rel, Rex]:
     # As in Flink, DISTINCT says nothing about the number of all rows.
     total_call = _call("COUNT", rows, "c", (), distinct=to.correlated)
     calls = [total_call, _call("COUNT", rows, "d", distinct=to.correlated), _call("MAX", rows, "m")]
-    joined, (total, known, m), none = _with_figures(left, to, rows, calls)
+    joined_rel, (total, not_null, m), none = _with_figures(left, to, rows, calls)
     value, one = query.operands[0], Literal(INT.not_null(), 1)
     other = compare("<>", value, m)
     operands: list[Rex] = [none, FALSE]
     if value.type.nullable:
-        operands += [test("IS NULL", value), _UNKNOWN]
+        operands += [test("IS NULL", value), _UNKNOWN_VALUE]
     operands += [
-        and_([compare("<>", known, total), compare("<=", known, one)]),
-        or_([other, _UNKNOWN]),
-        compare("=", known, one),
+        and_([compare("<>", not_null, total), compare("<=", not_null, one)]),
+        or_([other, _UNKNOWN_VALUE]),
+        compare("=", not_null, one),
         other,
         TRUE,
     ]
-    return joined, _certain(call("CASE", operands, BOOLEAN), query)
+    return joined_rel, _certain(call("CASE", operands, BOOLEAN), query)
 
 
 def _certain(answer: Rex, query: SubQuery) -> Rex:
@@ -285,12 +285,12 @@ def _with_figures(left: Rel, to: _Left, rows: Rel, calls: Sequence[AggCall]) -> 
         right = Project(right, tuple(refs["c" if c.name == "d" else str(c.name)] for c in calls), _names(calls))
     if to.correlated:
         right = Project(right, (*refs_to(right), TRUE), (*field_names(right), "trueLiteral"))
-    joined = to.counted(left, right)
-    refs_of_right = refs_to(joined)[left.width :]
-    figures, there = refs_of_right[: len(calls)], refs_of_right[len(calls) :]
+    joined_rel = to.joined_with_counts(left, right)
+    refs_of_right = refs_to(joined_rel)[left.width :]
+    figures, match_flags = refs_of_right[: len(calls)], refs_of_right[len(calls) :]
     total = figures[_names(calls).index("c")]
-    none = or_([*(test("IS NULL", t) for t in there), compare("=", total, Literal(INT.not_null(), 0))])
-    return joined, figures, none
+    none = or_([*(test("IS NULL", t) for t in match_flags), compare("=", total, Literal(INT.not_null(), 0))])
+    return joined_rel, figures, none
 
 
 def _names(calls: Sequence[AggCall]) -> tuple[str, ...]:

@@ -118,17 +118,17 @@ def _pull_up_projection(rel: Rel) -> Rel | None:
     refs = refs_to(join)
     indicator = refs[width + fields[0]]
     value = _over_both(project.exprs[0], refs, width)
-    wanted = rel.fields[width][1]
+    expected_type = rel.fields[width][1]
     if not isinstance(project.exprs[0], InputRef):
-        value = call("CASE", (test("IS NULL", indicator), Literal(wanted, None), value), wanted)
+        value = call("CASE", (test("IS NULL", indicator), Literal(expected_type, None), value), expected_type)
     names = [*field_names(rel.left), rel.fields[width][0]]
     return Project(join, (*refs[:width], value), tuple(unique_names(names)))
 
 
 def _index(rex: Rex) -> int:
-    found = outer_of(rex)
-    assert found is not None
-    return found[1]
+    outer = outer_of(rex)
+    assert outer is not None
+    return outer[1]
 
 
 def _over_both(rex: Rex, refs: list[Rex], width: int) -> Rex:
@@ -141,7 +141,7 @@ def _over_both(rex: Rex, refs: list[Rex], width: int) -> Rex:
 
 
 def _pull_up_aggregate(rel: Rel) -> Rel | None:
-    """The projection over aggregates stands above the correlate, and counts of nothing are 0
+    """The projection over aggregates is above the correlate, and counts of nothing are 0
     (``AdjustProjectForCountAggregateRule``)."""
     if not isinstance(rel, Correlate) or rel.join_type != "LEFT":
         return None
@@ -152,10 +152,10 @@ def _pull_up_aggregate(rel: Rel) -> Rel | None:
     counts = {i for i, c in enumerate(aggregate.calls) if c.function == "COUNT"}
     if rel.adjusted or (project is None and not counts):
         return None
-    made = replace(rel, right=aggregate, adjusted=True)
+    correlate = replace(rel, right=aggregate, adjusted=True)
     width = rel.left.width
     values: list[Rex] = []
-    for i, ref in enumerate(refs_to(made)[width:]):
+    for i, ref in enumerate(refs_to(correlate)[width:]):
         zero = Literal(BIGINT.not_null(), 0)
         values.append(call("CASE", (test("IS NULL", ref), zero, ref), BIGINT) if i in counts else ref)
     exprs = (
@@ -163,14 +163,14 @@ def _pull_up_aggregate(rel: Rel) -> Rel | None:
     )
 
     def own(e: Rex) -> Rex | None:
-        found = outer_of(e)
-        return InputRef(e.type, found[1]) if found is not None and found[0] == rel.number else None
+        outer = outer_of(e)
+        return InputRef(e.type, outer[1]) if outer is not None and outer[0] == rel.number else None
 
     exprs = [rewrite(e, own) for e in exprs]
     names = [*field_names(rel.left), *field_names(rel.right)]
-    wanted = [t for _, t in rel.fields[width:]]
-    exprs = [e if same_type(e.type, t) else cast(e, t) for e, t in zip(exprs, wanted, strict=True)]
-    return Project(made, (*refs_to(made, range(width)), *exprs), tuple(unique_names(names)))
+    expected_types = [t for _, t in rel.fields[width:]]
+    exprs = [e if same_type(e.type, t) else cast(e, t) for e, t in zip(exprs, expected_types, strict=True)]
+    return Project(correlate, (*refs_to(correlate, range(width)), *exprs), tuple(unique_names(names)))
 
 
 def _filter_through_project(rel: Rel) -> Rel | None:
@@ -185,7 +185,7 @@ def _filter_into_correlate(rel: Rel) -> Rel | None:
         return None
     width = rel.input.left.width
     terms = conjunctions(rel.condition)
-    left = [t for t in terms if (used := list(input_refs(t))) and all(i < width for i in used)]
+    left = [t for t in terms if (fields := list(input_refs(t))) and all(i < width for i in fields)]
     if not left:
         return None
     below = replace(rel.input, left=filtered(rel.input.left, left))
@@ -201,7 +201,7 @@ class _Frame:
     referred to."""
 
     rel: Rel
-    where: Mapping[int, int]
+    field_map: Mapping[int, int]
     outer: Mapping[Outer, int]
 
 
@@ -227,7 +227,7 @@ class _Decorrelator:
         if isinstance(rel, Correlate):
             return self._correlate(rel)
         if isinstance(rel, Sort) and (frame := self.frame(rel.input)).outer:
-            return replace(frame, rel=first_of_each(rel, frame.rel, frame.where, sorted(set(frame.outer.values()))))
+            return replace(frame, rel=first_of_each(rel, frame.rel, frame.field_map, sorted(set(frame.outer.values()))))
         frames = [self.frame(i) for i in rel.inputs]
         inputs = []
         for f, old in zip(frames, rel.inputs, strict=True):
@@ -242,63 +242,63 @@ class _Decorrelator:
 
     def _with_outer(self, rel: Rel, frame: _Frame, *exprs: Rex) -> _Frame:
         """``frame`` with fields for everything that ``exprs`` refer to outside."""
-        needed = sorted({o for e in exprs for x in walk(e) if (o := outer_of(x)) is not None})
-        missing = [o for o in needed if o not in frame.outer]
-        if not missing:
+        outer_fields = sorted({o for e in exprs for x in walk(e) if (o := outer_of(x)) is not None})
+        missing_fields = [o for o in outer_fields if o not in frame.outer]
+        if not missing_fields:
             return frame
         if isinstance(rel, Filter):
-            found: dict[Outer, int] = {}
-            added: list[Rex] = []
-            for o in missing:
+            positions: dict[Outer, int] = {}
+            new_exprs: list[Rex] = []
+            for o in missing_fields:
                 equal = _equivalent(o, rel.condition)
                 if equal is None:
                     continue
                 equal = _inside(equal, frame)
                 if isinstance(equal, InputRef):
-                    found[o] = equal.index
+                    positions[o] = equal.index
                 else:
-                    found[o] = frame.rel.width + len(added)
-                    added.append(equal)
-            if len(found) == len(needed):
+                    positions[o] = frame.rel.width + len(new_exprs)
+                    new_exprs.append(equal)
+            if len(positions) == len(outer_fields):
                 below = frame.rel
-                if added:
-                    names = [*field_names(below), *(f"$f{below.width + i}" for i in range(len(added)))]
-                    below = Project(below, (*refs_to(below), *added), tuple(unique_names(names)))
-                return _Frame(below, frame.where, {**found, **frame.outer})
+                if new_exprs:
+                    names = [*field_names(below), *(f"$f{below.width + i}" for i in range(len(new_exprs)))]
+                    below = Project(below, (*refs_to(below), *new_exprs), tuple(unique_names(names)))
+                return _Frame(below, frame.field_map, {**positions, **frame.outer})
             self.also_null |= set(_not_distinct_from(rel.condition))
-        values, where = self._values(needed)
+        values, value_positions = self._values(outer_fields)
         join = Join(frame.rel, values, TRUE)
         width = frame.rel.width
-        return _Frame(join, frame.where, {**frame.outer, **{o: width + i for o, i in where.items()}})
+        return _Frame(join, frame.field_map, {**frame.outer, **{o: width + i for o, i in value_positions.items()}})
 
-    def _values(self, needed: Iterable[Outer]) -> tuple[Rel, dict[Outer, int]]:
+    def _values(self, outer_fields: Iterable[Outer]) -> tuple[Rel, dict[Outer, int]]:
         """The distinct values of the outside fields."""
         by_number: dict[int, list[int]] = {}
-        for number, index in needed:
+        for number, index in outer_fields:
             by_number.setdefault(number, []).append(index)
         out: Rel | None = None
-        where: dict[Outer, int] = {}
+        positions: dict[Outer, int] = {}
         for number, indexes in by_number.items():
             around = self.around[number]
-            fields = [around.where[i] for i in indexes]
+            fields = [around.field_map[i] for i in indexes]
             names = field_names(around.rel)
             project = Project(around.rel, tuple(refs_to(around.rel, fields)), tuple(names[f] for f in fields))
             distinct = Aggregate(project, tuple(range(len(fields))), ())
             base = 0 if out is None else out.width
-            where |= {(number, i): base + k for k, i in enumerate(indexes)}
+            positions |= {(number, i): base + k for k, i in enumerate(indexes)}
             out = distinct if out is None else Join(out, distinct, TRUE)
         assert out is not None
-        return out, where
+        return out, positions
 
     def _project(self, rel: Project) -> _Frame:
         frame = self._with_outer(rel, self.frame(rel.input), *rel.exprs)
         exprs = [_inside(e, frame) for e in rel.exprs]
         for over in [e for x in exprs for e in walk(x) if isinstance(e, Over)]:
             # Otherwise rows for different rows around would be numbered together, as Flink does it.
-            known = {p.index for p in over.partition if isinstance(p, InputRef)}
-            if not set(frame.outer.values()) <= known:
-                what = "OVER that is not partitioned by what is compared with the row around"
-                raise not_supported(what, over.place, "PARTITION BY that column")
+            partition_fields = {p.index for p in over.partition if isinstance(p, InputRef)}
+            if not set(frame.outer.values()) <= partition_fields:
+                unsupported_clause = "OVER that is not partitioned by what is compared with the row around"
+                raise not_supported(unsupported_clause, over.place, "PARTITION BY that column")
         names = list(rel.names)
         outer: dict[Outer, int] = {}
         for o, field in sorted(frame.outer.items()):
@@ -312,26 +312,26 @@ class _Decorrelator:
         frame = self.frame(rel.input)
         below = frame.rel
         by_constant = isinstance(below, Project) and any(
-            isinstance(below.exprs[frame.where[g]], Literal) for g in rel.group
+            isinstance(below.exprs[frame.field_map[g]], Literal) for g in rel.group
         )
         if not frame.outer and not by_constant:
             return _Frame(replace(rel, input=_restored(frame, rel.input)), same_fields(rel.width), {})
         constants: list[tuple[int, Literal]] = []
         order: list[int] = []
-        where: dict[int, int] = {}
+        field_map: dict[int, int] = {}
         for i, g in enumerate(rel.group):
-            constant = below.exprs[frame.where[g]] if isinstance(below, Project) else None
+            constant = below.exprs[frame.field_map[g]] if isinstance(below, Project) else None
             if isinstance(constant, Literal):
                 constants.append((i, constant))
                 continue
-            where[i] = len(order)
-            order.append(frame.where[g])
+            field_map[i] = len(order)
+            order.append(frame.field_map[g])
         outer: dict[Outer, int] = {}
         for o, field in sorted(frame.outer.items()):
             outer[o] = len(order)
             order.append(field)
         count = len(order)
-        read = {frame.where[a] for c in rel.calls for a in (*c.args, *((c.filter,) if c.filter >= 0 else ()))}
+        read = {frame.field_map[a] for c in rel.calls for a in (*c.args, *((c.filter,) if c.filter >= 0 else ()))}
         order += sorted(read - set(order))
         position = {f: i for i, f in reversed(list(enumerate(order)))}
         names = field_names(below)
@@ -339,27 +339,27 @@ class _Decorrelator:
         calls = tuple(
             replace(
                 c,
-                args=tuple(position[frame.where[a]] for a in c.args),
-                filter=position[frame.where[c.filter]] if c.filter >= 0 else -1,
+                args=tuple(position[frame.field_map[a]] for a in c.args),
+                filter=position[frame.field_map[c.filter]] if c.filter >= 0 else -1,
             )
             for c in rel.calls
         )
-        made: Rel = replace(rel, input=project, group=tuple(range(count)), calls=_grouped(calls, rel, count))
-        where |= {len(rel.group) + k: count + k for k in range(len(calls))}
+        new_rel: Rel = replace(rel, input=project, group=tuple(range(count)), calls=_grouped(calls, rel, count))
+        field_map |= {len(rel.group) + k: count + k for k in range(len(calls))}
         if constants:
-            exprs = list(refs_to(made))
-            names = field_names(made)
+            exprs = list(refs_to(new_rel))
+            names = field_names(new_rel)
             for i, constant in constants:
-                where[i] = len(exprs)
+                field_map[i] = len(exprs)
                 exprs.append(constant)
                 names.append(f"$f{len(names)}")
-            made = Project(made, tuple(exprs), tuple(unique_names(names)))
-        return _Frame(made, where, outer)
+            new_rel = Project(new_rel, tuple(exprs), tuple(unique_names(names)))
+        return _Frame(new_rel, field_map, outer)
 
     def _join(self, rel: Join) -> _Frame:
         left, right = self.frame(rel.left), self.frame(rel.right)
         width, old = left.rel.width, rel.left.width
-        where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
+        field_map = {**left.field_map, **{old + i: width + k for i, k in right.field_map.items()}}
         outer = {**left.outer, **{o: width + f for o, f in right.outer.items()}}
         if (left.outer and rel.join_type not in ("INNER", "LEFT")) or (
             right.outer and rel.join_type not in ("INNER", "RIGHT")
@@ -367,9 +367,9 @@ class _Decorrelator:
             raise not_supported("a reference to the row around below an outer join", rel.place)
         if any(outer_of(e) is not None and outer_of(e) not in outer for e in walk(rel.condition)):
             raise not_supported("a reference to the row around in the condition of a join", rel.place)
-        frame = _Frame(replace(rel, left=left.rel, right=right.rel, condition=TRUE), where, outer)
-        made = replace(rel, left=left.rel, right=right.rel, condition=_inside(rel.condition, frame))
-        return replace(frame, rel=made)
+        frame = _Frame(replace(rel, left=left.rel, right=right.rel, condition=TRUE), field_map, outer)
+        new_join = replace(rel, left=left.rel, right=right.rel, condition=_inside(rel.condition, frame))
+        return replace(frame, rel=new_join)
 
     def _correlate(self, rel: Correlate) -> _Frame:
         left = self.frame(rel.left)
@@ -386,12 +386,12 @@ class _Decorrelator:
             if number != rel.number:
                 outer[number, index] = width + field
                 continue
-            this, other = refs_to(left.rel, [left.where[index]])[0], shift(refs_to(right.rel, [field])[0], width)
+            this, other = refs_to(left.rel, [left.field_map[index]])[0], shift(refs_to(right.rel, [field])[0], width)
             nulls = this.type.nullable and (number, index) in self.also_null
             terms.append(not_distinct(this, other) if nulls else compare("=", this, other))
-        where = {**left.where, **{old + i: width + k for i, k in right.where.items()}}
+        field_map = {**left.field_map, **{old + i: width + k for i, k in right.field_map.items()}}
         join = Join(left.rel, right.rel, and_(terms), rel.join_type, *rel.hints)
-        return _Frame(join, where, outer)
+        return _Frame(join, field_map, outer)
 
 
 def _grouped(calls: tuple[AggCall, ...], rel: Aggregate, count: int) -> tuple[AggCall, ...]:
@@ -408,9 +408,9 @@ def _grouped(calls: tuple[AggCall, ...], rel: Aggregate, count: int) -> tuple[Ag
 def _restored(frame: _Frame, old: Rel) -> Rel:
     """The relation of ``frame`` with the fields of ``old``."""
     rel = frame.rel
-    if rel.width == old.width and all(i == k for i, k in frame.where.items()):
+    if rel.width == old.width and all(i == k for i, k in frame.field_map.items()):
         return rel
-    fields = [frame.where[i] for i in range(old.width)]
+    fields = [frame.field_map[i] for i in range(old.width)]
     return Project(rel, tuple(refs_to(rel, fields)), tuple(field_names(old)))
 
 
@@ -420,14 +420,14 @@ def _inside(rex: Rex, frame: _Frame) -> Rex:
 
     def change(e: Rex) -> Rex | None:
         if isinstance(e, InputRef):
-            return fields[frame.where[e.index]]
-        found = outer_of(e)
-        return fields[frame.outer[found]] if found is not None and found in frame.outer else None
+            return fields[frame.field_map[e.index]]
+        outer = outer_of(e)
+        return fields[frame.outer[outer]] if outer is not None and outer in frame.outer else None
 
     return rewrite(rex, change)
 
 
-def _equivalent(wanted: Outer, condition: Rex) -> Rex | None:
+def _equivalent(outer_field: Outer, condition: Rex) -> Rex | None:
     """What ``condition`` makes equal to an outside field."""
     for term in conjunctions(condition):
         if kind(term) != "=":
@@ -436,7 +436,7 @@ def _equivalent(wanted: Outer, condition: Rex) -> Rex | None:
             inner = this
             if kind(inner) == "CAST" and _widens(inner.type, inner.children[0].type):
                 inner = inner.children[0]
-            if outer_of(inner) == wanted:
+            if outer_of(inner) == outer_field:
                 return other
     return None
 

@@ -74,17 +74,17 @@ def filter_through_aggregate(rel: Rel) -> Rel | None:
         return None
     aggregate = rel.input
     keys = len(aggregate.group)
-    pushed: list[Rex] = []
-    kept: list[Rex] = []
+    pushed_terms: list[Rex] = []
+    kept_terms: list[Rex] = []
     for term in conjunctions(rel.condition):
         indexes = list(input_refs(term))
         if indexes and all(i < keys for i in indexes):
-            pushed.append(remap(term, aggregate.group.__getitem__))
+            pushed_terms.append(remap(term, aggregate.group.__getitem__))
         else:
-            kept.append(term)
-    if not pushed:
+            kept_terms.append(term)
+    if not pushed_terms:
         return None
-    return filtered(replace(aggregate, input=filtered(aggregate.input, pushed)), kept)
+    return filtered(replace(aggregate, input=filtered(aggregate.input, pushed_terms)), kept_terms)
 
 
 def filter_through_union(rel: Rel) -> Rel | None:
@@ -140,16 +140,16 @@ def _perform(join: Join, above: list[Rex], *, infers: bool = True) -> Rel | None
     pads_left, pads_right = join_type in ("RIGHT", "FULL"), join_type in ("LEFT", "FULL")
     left, right, rest = _classify(above, width, not pads_left, not pads_right)
     into, upper = (rest, []) if join_type in ("INNER", "SEMI", "ANTI") else ([], rest)
-    kept = [*original, *(t for t in into if t not in original)]
+    join_terms = [*original, *(t for t in into if t not in original)]
     if join_type != "ANTI":
         # A side that is padded where it has no match may be filtered before: what is filtered would not match either.
-        inner_left, inner_right, kept = _classify(kept, width, not pads_right, not pads_left)
+        inner_left, inner_right, join_terms = _classify(join_terms, width, not pads_right, not pads_left)
         left += inner_left
         right += inner_right
-    unmoved = len(upper) == len(above) and len(kept) == len(original)
+    unmoved = len(upper) == len(above) and len(join_terms) == len(original)
     if not left and not right and unmoved and join_type == join.join_type:
         return None
-    condition = and_(kept)
+    condition = and_(join_terms)
     if infers and join_type in ("INNER", "LEFT", "RIGHT"):
         _infer(join, condition, above, left, right, join_type)
     if infers and join_type == "INNER":
@@ -164,7 +164,7 @@ def _perform(join: Join, above: list[Rex], *, infers: bool = True) -> Rel | None
     if join_type == "INNER" and join.join_type != "INNER":
         fields = (*join.left.fields, *join.right.fields)
         new = replace(new, condition=substitute(condition, [InputRef(t, i) for i, (_, t) in enumerate(fields)]))
-    return filtered(_converted(new, join), upper)
+    return filtered(_with_old_fields(new, join), upper)
 
 
 def _stricter(join: Join, above: Sequence[Rex]) -> JoinType:
@@ -181,7 +181,7 @@ def _stricter(join: Join, above: Sequence[Rex]) -> JoinType:
     return join_type
 
 
-def _converted(new: Join, old: Join) -> Rel:
+def _with_old_fields(new: Join, old: Join) -> Rel:
     """``new`` with the types of ``old``: fields that are no longer padded stay nullable."""
     if new.fields == old.fields:
         return new
@@ -212,13 +212,13 @@ def _infer(
         if join_type != "INNER" and not is_null(term, frozenset(indexes)):
             continue  # what holds for NULL says nothing about rows that match
         if join_type != "RIGHT" and all(i in to_right for i in indexes):
-            moved = substitute(term, {i: InputRef(join.right.fields[r][1], r) for i, r in to_right.items()})
-            if not member(moved, right):
-                right.append(moved)
+            new_term = substitute(term, {i: InputRef(join.right.fields[r][1], r) for i, r in to_right.items()})
+            if not member(new_term, right):
+                right.append(new_term)
         elif join_type != "LEFT" and all(i in to_left for i in indexes):
-            moved = substitute(term, {i: InputRef(join.left.fields[k][1], k) for i, k in to_left.items()})
-            if not member(moved, left):
-                left.append(moved)
+            new_term = substitute(term, {i: InputRef(join.left.fields[k][1], k) for i, k in to_left.items()})
+            if not member(new_term, left):
+                left.append(new_term)
 
 
 def derive_join_filters(rel: Rel) -> Rel | None:
@@ -230,20 +230,20 @@ def derive_join_filters(rel: Rel) -> Rel | None:
     if not isinstance(rel, Join) or rel.join_type != "INNER":
         return None
     width = rel.left.width
-    of_left = _extracted(rel.condition, lambda i: i < width)
-    of_right = _extracted(rel.condition, lambda i: i >= width)
+    of_left = _extract_expressions(rel.condition, lambda i: i < width)
+    of_right = _extract_expressions(rel.condition, lambda i: i >= width)
     if is_always_true(of_left) and is_always_true(of_right):
         return None
     condition = Simplifier().simplify(and_([rel.condition, of_left, of_right]), "FALSE")
     return None if equal(condition, rel.condition) else replace(rel, condition=condition)
 
 
-def _extracted(rex: Rex, belongs: Callable[[int], bool]) -> Rex:
+def _extract_expressions(rex: Rex, belongs: Callable[[int], bool]) -> Rex:
     """What follows from ``rex`` for the fields that belong to one side; TRUE for nothing."""
     if kind(rex) == "AND":
-        return and_(_extracted(c, belongs) for c in rex.children)
+        return and_(_extract_expressions(c, belongs) for c in rex.children)
     if kind(rex) == "OR":
-        return or_(_extracted(c, belongs) for c in rex.children)
+        return or_(_extract_expressions(c, belongs) for c in rex.children)
     return rex if is_deterministic(rex) and all(belongs(i) for i in input_refs(rex)) else TRUE
 
 
@@ -286,8 +286,8 @@ def push_join_expressions(rel: Rel) -> Rel | None:
     condition = and_(remap(t, new) for t in terms)
     join = replace(rel, left=left, right=right, condition=condition)
     one_sided = rel.join_type in ("SEMI", "ANTI")
-    kept = [*range(width), *(() if one_sided else range(width + more, width + more + rel.right.width))]
-    return Project(join, tuple(refs_to(join, kept)), tuple(field_names(join)[i] for i in kept))
+    kept_fields = [*range(width), *(() if one_sided else range(width + more, width + more + rel.right.width))]
+    return Project(join, tuple(refs_to(join, kept_fields)), tuple(field_names(join)[i] for i in kept_fields))
 
 
 def _side(rex: Rex, width: int) -> int | None:

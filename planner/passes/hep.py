@@ -1,6 +1,6 @@
 """Applying rewrite rules to a tree until none of them changes it, as Calcite's ``HepPlanner`` does.
 
-A rule is a function from a node to its replacement, None where it does not apply.
+A rule is a function from a node to its replacement, None if it does not apply.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PER_NODE = 20
 
 
 def _apply_one(rel: Rel, rules: Sequence[Rule], settled: dict[int, Rel]) -> Rel | None:
-    """``rel`` with the first applicable rule applied to its lowest applicable node; None when no rule applies.
+    """``rel`` with the first applicable rule applied to its lowest applicable node; None if no rule applies.
 
     Args:
         rel: the tree.
@@ -41,13 +41,13 @@ def _apply_one(rel: Rel, rules: Sequence[Rule], settled: dict[int, Rel]) -> Rel 
     if id(rel) in settled:
         return None
     for i, below in enumerate(rel.inputs):
-        changed = _apply_one(below, rules, settled)
-        if changed is not None:
-            return replace_inputs(rel, [changed if k == i else other for k, other in enumerate(rel.inputs)])
+        new_input = _apply_one(below, rules, settled)
+        if new_input is not None:
+            return replace_inputs(rel, [new_input if k == i else other for k, other in enumerate(rel.inputs)])
     for rule in rules:
-        replaced = rule(rel)
-        if replaced is not None:
-            return replaced
+        new_rel = rule(rel)
+        if new_rel is not None:
+            return new_rel
     settled[id(rel)] = rel
     return None
 
@@ -56,10 +56,10 @@ def collection(rel: Rel, rules: Sequence[Rule]) -> Rel:
     """All rules together, bottom up, starting over after each change."""
     settled: dict[int, Rel] = {}
     for _ in range(_ROUNDS + _PER_NODE * sum(1 for _ in walk(rel))):
-        changed = _apply_one(rel, rules, settled)
-        if changed is None:
+        new_rel = _apply_one(rel, rules, settled)
+        if new_rel is None:
             return rel
-        rel = changed
+        rel = new_rel
     raise AssertionError(f"the rules {rules} do not come to an end")
 
 

@@ -27,7 +27,7 @@ def comparisons_to_searches(rel: Rel) -> Rel | None:
     names = [f"${i}" for i in range(rel.input.width)]
     condition = rel.condition
     for lists in (_IN, _NOT_IN):
-        condition = lists.converted(condition, names) or condition
+        condition = lists.as_join_condition(condition, names) or condition
     return None if condition is rel.condition else replace(rel, condition=condition)
 
 
@@ -41,10 +41,10 @@ class _Lists:
     terms: Callable[[Rex], list[Rex]]
     connect: Callable[[Iterable[Rex]], Rex]
 
-    def converted(self, rex: Rex, names: Sequence[str]) -> Rex | None:
+    def as_join_condition(self, rex: Rex, names: Sequence[str]) -> Rex | None:
         """``rex`` with searches; None if it has no list. Terms that are no comparison with a value come first, the
         others in the order of the rule's hash map."""
-        found = False
+        has_list = False
         out: list[Rex] = []
         groups: dict[str, list[Rex]] = {}
         for term in self.terms(rex):
@@ -52,8 +52,8 @@ class _Lists:
             if operand is not None:
                 groups.setdefault(physical_expression(operand, names), []).append(term)
             elif kind(term) == self.other:
-                inside = [self.converted(operand, names) for operand in term.children]
-                found = found or any(inside)
+                inside = [self.as_join_condition(operand, names) for operand in term.children]
+                has_list = has_list or any(inside)
                 opposite = _NOT_IN if self is _IN else _IN
                 out.append(opposite.connect(new or old for new, old in zip(inside, term.children, strict=True)))
             else:
@@ -63,10 +63,10 @@ class _Lists:
             operand = self._operand(group[0])
             assert operand is not None
             if len(group) >= (_FEWEST_FRACTIONS if operand.type.root in ("FLOAT", "DOUBLE") else _FEWEST):
-                found = True
+                has_list = True
                 group = [one_of(operand, [_value(term) for term in group], self.comparison)]
             out += group
-        return self.connect(out) if found else None
+        return self.connect(out) if has_list else None
 
     def _operand(self, term: Rex) -> Rex | None:
         """What a term compares with a value."""

@@ -51,7 +51,7 @@ from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
 from stateplan.planner.physical import Physical
 
-# Gives both sides of an equality in a join's condition one type.
+# Returns both sides of an equality in a join's condition one type.
 #
 # Source: Flink's ``JoinConditionTypeCoerceRule``, which leaves IS NOT DISTINCT FROM out: its key has two types there.
 
@@ -98,32 +98,32 @@ def semi_join_below_join(rel: Rel) -> Rel | None:
     if not isinstance(join, Join) or join.join_type != "INNER":
         return None
     outer, inner = join.width, join.left.width
-    used = {i for i in input_refs(rel.condition) if i < outer}
-    if not used:
+    used_fields = {i for i in input_refs(rel.condition) if i < outer}
+    if not used_fields:
         return None
-    if all(i < inner for i in used):
-        pushed = replace(
+    if all(i < inner for i in used_fields):
+        pushed_join = replace(
             rel, left=join.left, condition=remap(rel.condition, lambda i: i - outer + inner if i >= outer else i)
         )
-        made = replace(join, left=pushed)
-    elif all(i >= inner for i in used):
-        pushed = replace(rel, left=join.right, condition=remap(rel.condition, lambda i: i - inner))
-        made = replace(join, right=pushed)
+        new_join = replace(join, left=pushed_join)
+    elif all(i >= inner for i in used_fields):
+        pushed_join = replace(rel, left=join.right, condition=remap(rel.condition, lambda i: i - inner))
+        new_join = replace(join, right=pushed_join)
     else:
         return None
-    return made if row_count(pushed) <= row_count(join) else None
+    return new_join if row_count(pushed_join) <= row_count(join) else None
 
 
 def _below_projection(rel: Join, project: Project) -> Rel | None:
     width = project.width
-    used = {i for i in input_refs(rel.condition) if i < width}
-    fields = {i: e.index for i in used if isinstance(e := project.exprs[i], InputRef)}
-    if len(fields) < len(used):
+    used_fields = {i for i in input_refs(rel.condition) if i < width}
+    fields = {i: e.index for i in used_fields if isinstance(e := project.exprs[i], InputRef)}
+    if len(fields) < len(used_fields):
         return None
     below = project.input.width
     condition = remap(rel.condition, lambda i: i - width + below if i >= width else fields[i])
-    pushed = semi_join_below_join(replace(rel, left=project.input, condition=condition))
-    return None if pushed is None else replace(project, input=pushed)
+    pushed_join = semi_join_below_join(replace(rel, left=project.input, condition=condition))
+    return None if pushed_join is None else replace(project, input=pushed_join)
 
 
 # Removes an outer join that adds nothing: no column of its padded side is used, and that side has at most one match
@@ -132,12 +132,12 @@ def _below_projection(rel: Join, project: Project) -> Rel | None:
 # Source: Calcite's ``ProjectJoinRemoveRule`` and ``AggregateJoinRemoveRule``.
 
 
-def _kept_side(join: Join | TemporalJoin, used: Iterable[int]) -> tuple[Rel, int] | None:
-    """The side whose rows are all kept, and where its fields begin, if ``used`` are of it alone; else None."""
+def _kept_side(join: Join | TemporalJoin, used_fields: Iterable[int]) -> tuple[Rel, int] | None:
+    """The side whose rows are all kept, and where its fields begin, if ``used_fields`` are of it alone; else None."""
     width = join.left.width
-    if join.join_type == "LEFT" and all(i < width for i in used):
+    if join.join_type == "LEFT" and all(i < width for i in used_fields):
         return join.left, 0
-    if join.join_type == "RIGHT" and all(i >= width for i in used):
+    if join.join_type == "RIGHT" and all(i >= width for i in used_fields):
         return join.right, width
     return None
 
@@ -146,10 +146,10 @@ def remove_join_below_project(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Join):
         return None
     join = rel.input
-    kept = _kept_side(join, [i for e in rel.exprs for i in input_refs(e)])
-    if kept is None:
+    kept_side = _kept_side(join, [i for e in rel.exprs for i in input_refs(e)])
+    if kept_side is None:
         return None
-    side, offset = kept
+    side, offset = kept_side
     pairs = equi_keys(join.condition, join.left.width)
     other, keys = (join.right, {r for _, r in pairs}) if offset == 0 else (join.left, {k for k, _ in pairs})
     if not are_unique(other, frozenset(keys)):
@@ -171,19 +171,21 @@ def remove_join_below_aggregate(rel: Rel) -> Rel | None:
     else:
         return None
     fields = [e.index for e in project.exprs if isinstance(e, InputRef)]
-    used = {*rel.group, *(a for c in rel.calls for a in c.args), *(c.filter for c in rel.calls if c.filter >= 0)}
-    kept = _kept_side(join, [fields[i] for i in used])
-    if kept is None:
+    used_fields = {*rel.group, *(a for c in rel.calls for a in c.args), *(c.filter for c in rel.calls if c.filter >= 0)}
+    kept_side = _kept_side(join, [fields[i] for i in used_fields])
+    if kept_side is None:
         return None
-    side, offset = kept
-    order = sorted(used)
-    where = {f: i for i, f in enumerate(order)}
+    side, offset = kept_side
+    order = sorted(used_fields)
+    field_map = {f: i for i, f in enumerate(order)}
     exprs = tuple(InputRef(side.fields[fields[i] - offset][1], fields[i] - offset) for i in order)
-    calls = tuple(replace(c, args=tuple(where[a] for a in c.args), filter=where.get(c.filter, -1)) for c in rel.calls)
+    calls = tuple(
+        replace(c, args=tuple(field_map[a] for a in c.args), filter=field_map.get(c.filter, -1)) for c in rel.calls
+    )
     return replace(
         rel,
         input=Project(side, exprs, tuple(project.names[i] for i in order)),
-        group=tuple(where[g] for g in rel.group),
+        group=tuple(field_map[g] for g in rel.group),
         calls=calls,
     )
 
@@ -244,30 +246,32 @@ def project_through_multi_join(rel: Rel) -> Rel | None:
         return None
     join = rel.input
     offsets = join.offsets
-    used = {i for e in (*rel.exprs, *join.conditions) for i in input_refs(e)}
+    used_fields = {i for e in (*rel.exprs, *join.conditions) for i in input_refs(e)}
     for begin, end in pairwise(offsets):
-        if not any(begin <= i < end for i in used):
-            used.add(begin)
-    if len(used) == offsets[-1]:
+        if not any(begin <= i < end for i in used_fields):
+            used_fields.add(begin)
+    if len(used_fields) == offsets[-1]:
         return None
-    kept = sorted(used)
-    where = {f: i for i, f in enumerate(kept)}
+    kept_fields = sorted(used_fields)
+    field_map = {f: i for i, f in enumerate(kept_fields)}
     sources = []
     for source, begin in zip(join.sources, offsets, strict=False):
-        own = [i - begin for i in kept if begin <= i < begin + source.width]
+        own = [i - begin for i in kept_fields if begin <= i < begin + source.width]
         names = field_names(source)
-        whole = len(own) == source.width
-        sources.append(source if whole else Project(source, tuple(refs_to(source, own)), tuple(names[i] for i in own)))
-    narrowed = replace(
+        is_whole = len(own) == source.width
+        sources.append(
+            source if is_whole else Project(source, tuple(refs_to(source, own)), tuple(names[i] for i in own))
+        )
+    narrow_join = replace(
         join,
         sources=tuple(sources),
-        conditions=tuple(remap(c, where) for c in join.conditions),
-        names=tuple(join.names[i] for i in kept),
+        conditions=tuple(remap(c, field_map) for c in join.conditions),
+        names=tuple(join.names[i] for i in kept_fields),
     )
-    exprs = tuple(remap(e, where) for e in rel.exprs)
-    if is_identity(exprs, narrowed) and list(rel.names) == list(narrowed.names):
-        return narrowed
-    return replace(rel, input=narrowed, exprs=exprs)
+    exprs = tuple(remap(e, field_map) for e in rel.exprs)
+    if is_identity(exprs, narrow_join) and list(rel.names) == list(narrow_join.names):
+        return narrow_join
+    return replace(rel, input=narrow_join, exprs=exprs)
 
 
 # Joins whose condition bounds the times of both sides by each other.
@@ -290,8 +294,8 @@ class _Bound:
 
 
 def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
-    """``join`` over its new inputs as an interval join; None where it is none: without two bounds on a time attribute
-    of each side, or one equality.
+    """``join`` over its new inputs as an interval join; None if it is none: without two bounds on a time attribute of
+    each side, or one equality.
 
     Raises:
         SqlError: SQL151, times that cannot be compared, or event time below a join by processing time.
@@ -308,8 +312,8 @@ def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
             rest.append(term)
         else:
             bounds.append(bound)
-    chosen = _interval(bounds)
-    if chosen is None:
+    bounded_interval = _interval(bounds)
+    if bounded_interval is None:
         return None
     first = bounds[0]
     times = types[first.left_time], types[left.width + first.right_time]
@@ -317,7 +321,7 @@ def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
         raise SqlError("SQL151", root=times[0].root, times_root=times[1].root, place=join.place)
     if not first.event_time and any(t.kind == "ROWTIME" for t in types):
         raise SqlError("SQL151.emits_rowtime", place=join.place)
-    lower, upper = chosen
+    lower, upper = bounded_interval
     return IntervalJoin(
         left,
         right,
@@ -338,11 +342,11 @@ def to_interval_join(join: Join, left: Rel, right: Rel) -> IntervalJoin | None:
 def _interval(bounds: list[_Bound]) -> tuple[int, int] | None:
     if any(b.value is None for b in bounds):
         return None
-    found = sorted((b.op, b.value or 0) for b in bounds)
-    if [op for op, _ in found] == ["="]:
-        return found[0][1], found[0][1]
-    if [op for op, _ in found] == ["<", ">"]:
-        return found[1][1], found[0][1]
+    comparisons = sorted((b.op, b.value or 0) for b in bounds)
+    if [op for op, _ in comparisons] == ["="]:
+        return comparisons[0][1], comparisons[0][1]
+    if [op for op, _ in comparisons] == ["<", ">"]:
+        return comparisons[1][1], comparisons[0][1]
     return None
 
 
@@ -352,20 +356,20 @@ def _bound(term: Rex, types: list[LogicalType], width: int) -> _Bound | None:
     if op not in ("=", "<", "<=", ">", ">="):
         return None
     a, b = term.children
-    found = [_attribute(side, types) for side in (a, b)]
-    if found[0] is None or found[1] is None or (found[0] < width) == (found[1] < width):
+    attributes = [_attribute(side, types) for side in (a, b)]
+    if attributes[0] is None or attributes[1] is None or (attributes[0] < width) == (attributes[1] < width):
         return None
-    if types[found[0]].kind != types[found[1]].kind:
+    if types[attributes[0]].kind != types[attributes[1]].kind:
         return None
-    if found[0] >= width:
+    if attributes[0] >= width:
         a, b, op = b, a, MIRRORED[op]
-        found.reverse()
-    assert found[0] is not None and found[1] is not None
+        attributes.reverse()
+    assert attributes[0] is not None and attributes[1] is not None
     offsets = [_offset(side) for side in (a, b)]
     value = None
     if offsets[0] is not None and offsets[1] is not None:
         value = offsets[1] - offsets[0] + {"<": -1, ">": 1}.get(op, 0)
-    return _Bound(op[0], found[0], found[1] - width, types[found[0]].kind == "ROWTIME", value)
+    return _Bound(op[0], attributes[0], attributes[1] - width, types[attributes[0]].kind == "ROWTIME", value)
 
 
 def _attribute(rex: Rex, types: list[LogicalType]) -> int | None:
@@ -398,7 +402,7 @@ def _offset(rex: Rex) -> int | None:
 
 
 def to_window_join(join: Join, left: Rel, right: Rel) -> WindowJoin | None:
-    """``join`` over its new inputs as a join within windows; None where its condition does not say that both starts and
+    """``join`` over its new inputs as a join within windows; None if its condition does not say that both starts and
     both ends of windows are equal, or where these are different windows.
     """
     windows = window_properties(left), window_properties(right)
@@ -417,16 +421,16 @@ def to_window_join(join: Join, left: Rel, right: Rel) -> WindowJoin | None:
     others = [t for t in terms if not is_equi_key(t, width)]
 
     def position(side: int) -> WindowPosition:
-        found = windows[side]
-        assert isinstance(found, WindowProperties)
-        return WindowPosition(found.window, found.time_type, start=starts[0][side], end=ends[0][side])
+        window = windows[side]
+        assert isinstance(window, WindowProperties)
+        return WindowPosition(window.window, window.time_type, start=starts[0][side], end=ends[0][side])
 
     rest = and_([*keys, *others])
     hints = join.left_hint, join.right_hint
     return WindowJoin(left, right, rest, join.join_type, position(0), position(1), join.place, *hints)
 
 
-# Joins with a versioned table: by which key versions are told apart, and what keeps such a join from running.
+# Joins with a versioned table: by which key versions are distinguished, and what keeps such a join from running.
 #
 # Source: Flink's ``TemporalJoinRewriteWithUniqueKeyRule`` and ``StreamPhysicalTemporalJoinRule``.
 
@@ -447,11 +451,13 @@ def key_of_versions(rel: Rel) -> Rel | None:
     if rel.right_time is None:
         raise SqlError("SQL149", what="a view or a query", place=rel.place)
     keys = frozenset(k for _, k in pairs)
-    found = sorted((tuple(sorted(k)) for k in unique_keys(rel.right) if k and k <= keys), key=lambda k: (len(k), k))
-    if not found:
+    keys_within = sorted(
+        (tuple(sorted(k)) for k in unique_keys(rel.right) if k and k <= keys), key=lambda k: (len(k), k)
+    )
+    if not keys_within:
         names = field_names(rel.right)
         raise SqlError("SQL148.no_primary_key", keys=", ".join(names[k] for k in sorted(keys)), place=rel.place)
-    return replace(rel, primary_key=found[0])
+    return replace(rel, primary_key=keys_within[0])
 
 
 # Joins with a table whose rows are looked up.
@@ -532,8 +538,8 @@ def _field(calc: Calc | None, index: int) -> int | None:
     """The table's field that is field ``index`` of what is found."""
     if calc is None:
         return index
-    found = calc.exprs[index]
-    return found.index if isinstance(found, InputRef) else None
+    expr = calc.exprs[index]
+    return expr.index if isinstance(expr, InputRef) else None
 
 
 def _right_fields(term: Rex, calc: Calc | None, width: int) -> Iterator[int]:

@@ -91,18 +91,18 @@ def project_through_filter(rel: Rel) -> Rel | None:
         return None
     below = rel.input.input
     if isinstance(below, FunctionCorrelate) and below.join_type == "INNER":
-        return None  # in Flink the filter stands inside of the correlate here
-    used = {i for e in (*rel.exprs, rel.input.condition) for i in input_refs(e)}
-    if not used:
+        return None  # in Flink the filter is inside of the correlate here
+    used_fields = {i for e in (*rel.exprs, rel.input.condition) for i in input_refs(e)}
+    if not used_fields:
         if below.width == 1:
             return None
-        used = {0}
-    if len(used) == below.width:
+        used_fields = {0}
+    if len(used_fields) == below.width:
         return None
-    kept = sorted(used)
-    where = {f: i for i, f in enumerate(kept)}
-    filter_ = Filter(_fields(below, kept), remap(rel.input.condition, where))
-    top = replace(rel, input=filter_, exprs=tuple(remap(e, where) for e in rel.exprs))
+    kept_fields = sorted(used_fields)
+    field_map = {f: i for i, f in enumerate(kept_fields)}
+    filter_ = Filter(_fields(below, kept_fields), remap(rel.input.condition, field_map))
+    top = replace(rel, input=filter_, exprs=tuple(remap(e, field_map) for e in rel.exprs))
     return filter_ if is_identity(top.exprs, filter_) else top
 
 
@@ -112,27 +112,27 @@ def project_through_join(rel: Rel) -> Rel | None:
     join = rel.input
     one_sided = join.join_type in ("SEMI", "ANTI")
     width, total = join.left.width, join.left.width + join.right.width
-    used = {i for e in (*rel.exprs, join.condition) for i in input_refs(e)}
+    used_fields = {i for e in (*rel.exprs, join.condition) for i in input_refs(e)}
     if isinstance(join, TemporalJoin):
-        used |= {join.left_time, *(() if join.right_time is None else (width + join.right_time,))}
-    if not any(i < width for i in used):
-        used.add(0)
-    if not one_sided and not any(i >= width for i in used):
-        used.add(width)
-    if len(used) == total:
+        used_fields |= {join.left_time, *(() if join.right_time is None else (width + join.right_time,))}
+    if not any(i < width for i in used_fields):
+        used_fields.add(0)
+    if not one_sided and not any(i >= width for i in used_fields):
+        used_fields.add(width)
+    if len(used_fields) == total:
         return None
-    kept = sorted(used)
-    where = {f: i for i, f in enumerate(kept)}
-    left = _fields(join.left, [i for i in kept if i < width])
-    right = _fields(join.right, [i - width for i in kept if i >= width])
-    narrowed = replace(join, left=left, right=right, condition=remap(join.condition, where))
-    if isinstance(join, TemporalJoin) and isinstance(narrowed, TemporalJoin):
-        right_time = None if join.right_time is None else where[width + join.right_time] - left.width
-        narrowed = replace(narrowed, left_time=where[join.left_time], right_time=right_time)
-    exprs = tuple(remap(e, where) for e in rel.exprs)
-    if is_identity(exprs, narrowed):
-        return narrowed
-    return replace(rel, input=narrowed, exprs=exprs)
+    kept_fields = sorted(used_fields)
+    field_map = {f: i for i, f in enumerate(kept_fields)}
+    left = _fields(join.left, [i for i in kept_fields if i < width])
+    right = _fields(join.right, [i - width for i in kept_fields if i >= width])
+    narrow_join = replace(join, left=left, right=right, condition=remap(join.condition, field_map))
+    if isinstance(join, TemporalJoin) and isinstance(narrow_join, TemporalJoin):
+        right_time = None if join.right_time is None else field_map[width + join.right_time] - left.width
+        narrow_join = replace(narrow_join, left_time=field_map[join.left_time], right_time=right_time)
+    exprs = tuple(remap(e, field_map) for e in rel.exprs)
+    if is_identity(exprs, narrow_join):
+        return narrow_join
+    return replace(rel, input=narrow_join, exprs=exprs)
 
 
 def project_through_union(rel: Rel) -> Rel | None:
@@ -158,23 +158,23 @@ def project_through_watermark(rel: Rel) -> Rel | None:
     assigner = rel.input
     if not _narrows(assigner.input):
         return None
-    used = refs(*rel.exprs, assigner.watermark)
-    if assigner.rowtime not in used:
-        used.append(assigner.rowtime)
-    if len(used) == assigner.width:
+    used_fields = refs(*rel.exprs, assigner.watermark)
+    if assigner.rowtime not in used_fields:
+        used_fields.append(assigner.rowtime)
+    if len(used_fields) == assigner.width:
         return None
     names = field_names(assigner)
-    where = {f: i for i, f in enumerate(used)}
-    below = Project(assigner.input, tuple(refs_to(assigner.input, used)), tuple(names[i] for i in used))
-    narrowed = replace(
-        assigner, input=below, rowtime=where[assigner.rowtime], watermark=remap(assigner.watermark, where)
+    field_map = {f: i for i, f in enumerate(used_fields)}
+    below = Project(assigner.input, tuple(refs_to(assigner.input, used_fields)), tuple(names[i] for i in used_fields))
+    narrow_assigner = replace(
+        assigner, input=below, rowtime=field_map[assigner.rowtime], watermark=remap(assigner.watermark, field_map)
     )
-    exprs = tuple(remap(e, where) for e in rel.exprs)
-    if is_identity(exprs, narrowed):
-        return narrowed
-    if isinstance(assigner.input, Project) and not _saves(assigner.input, used):
+    exprs = tuple(remap(e, field_map) for e in rel.exprs)
+    if is_identity(exprs, narrow_assigner):
+        return narrow_assigner
+    if isinstance(assigner.input, Project) and not _saves(assigner.input, used_fields):
         return None
-    return replace(rel, input=narrowed, exprs=exprs)
+    return replace(rel, input=narrow_assigner, exprs=exprs)
 
 
 def _narrows(rel: Rel) -> bool:
@@ -183,15 +183,15 @@ def _narrows(rel: Rel) -> bool:
     return not isinstance(rel, Scan) or "ProjectPushDown" in find_connector(rel.table.options).abilities
 
 
-def _saves(project: Project, used: list[int]) -> bool:
-    """Whether less is read or computed when only the fields ``used`` of ``project`` are asked for: Flink's planner goes
-    by the cost."""
-    kept = [project.exprs[i] for i in used]
-    computed = [sum(not isinstance(e, InputRef) for e in exprs) for exprs in (project.exprs, kept)]
+def _saves(project: Project, used_fields: list[int]) -> bool:
+    """Whether less is read or computed when only the fields ``used_fields`` of ``project`` are requested: Flink's
+    planner goes by the cost."""
+    kept_exprs = [project.exprs[i] for i in used_fields]
+    computed_counts = [sum(not isinstance(e, InputRef) for e in exprs) for exprs in (project.exprs, kept_exprs)]
     scan = project.input
-    needed = set(scan.key or ()) if isinstance(scan, Scan) and scan.normalized is not None else set()
-    read = [len({*refs(*exprs), *needed}) for exprs in (project.exprs, kept)]
-    return computed[0] > computed[1] or (read[0] > read[1] and _narrows(scan))
+    key_fields = set(scan.key or ()) if isinstance(scan, Scan) and scan.normalized is not None else set()
+    read = [len({*refs(*exprs), *key_fields}) for exprs in (project.exprs, kept_exprs)]
+    return computed_counts[0] > computed_counts[1] or (read[0] > read[1] and _narrows(scan))
 
 
 def project_through_window(rel: Rel) -> Rel | None:
@@ -205,15 +205,15 @@ def project_through_window(rel: Rel) -> Rel | None:
         return None
     table = rel.input
     width = table.input.width
-    kept = sorted({i for i in refs(*rel.exprs) if i < width} | {table.time, *table.window.keys})
-    if len(kept) == width:
+    kept_fields = sorted({i for i in refs(*rel.exprs) if i < width} | {table.time, *table.window.keys})
+    if len(kept_fields) == width:
         return None
     names = field_names(table.input)
-    where = {f: i for i, f in enumerate(kept)} | {width + i: len(kept) + i for i in range(3)}
-    below = Project(table.input, tuple(refs_to(table.input, kept)), tuple(names[i] for i in kept))
-    window = replace(table.window, keys=tuple(where[k] for k in table.window.keys))
-    narrowed = replace(table, input=below, window=window, time=where[table.time], names=())
-    return replace(rel, input=narrowed, exprs=tuple(remap(e, where) for e in rel.exprs))
+    field_map = {f: i for i, f in enumerate(kept_fields)} | {width + i: len(kept_fields) + i for i in range(3)}
+    below = Project(table.input, tuple(refs_to(table.input, kept_fields)), tuple(names[i] for i in kept_fields))
+    window = replace(table.window, keys=tuple(field_map[k] for k in table.window.keys))
+    narrow_table = replace(table, input=below, window=window, time=field_map[table.time], names=())
+    return replace(rel, input=narrow_table, exprs=tuple(remap(e, field_map) for e in rel.exprs))
 
 
 # Joins chains of projections and filters into calcs.
@@ -243,11 +243,11 @@ def merged_calcs(top: Calc, below: Calc) -> Calc | None:
         return Calc(below.input, exprs, top.names, input_names=below.input_names)
     from stateplan.planner.expressions.ops import and_
 
-    merged = and_(terms)
+    merged_condition = and_(terms)
     if condition:
-        simplified = Simplifier().simplify(merged, "FALSE")
-        merged = merged if equal(simplified, merged) else simplified
-    left = None if is_always_true(merged) else merged
+        simplified = Simplifier().simplify(merged_condition, "FALSE")
+        merged_condition = merged_condition if equal(simplified, merged_condition) else simplified
+    left = None if is_always_true(merged_condition) else merged_condition
     return Calc(below.input, exprs, top.names, left, input_names=below.input_names)
 
 
@@ -256,14 +256,14 @@ def to_calcs(rel: Rel) -> Rel:
     calc = _as_calc(rel)
     if calc is None:
         return replace_inputs(rel, [to_calcs(i) for i in rel.inputs])
-    while (below := _as_calc(calc.input)) is not None and (merged := merged_calcs(calc, below)) is not None:
-        calc = merged
+    while (below := _as_calc(calc.input)) is not None and (merged_calc := merged_calcs(calc, below)) is not None:
+        calc = merged_calc
     calc = replace(calc, input=to_calcs(calc.input))
     return calc.input if is_trivial(calc) else calc
 
 
 def is_trivial(calc: Calc) -> bool:
-    """Whether a calc gives all rows of its input, with all their fields in order, under whatever names."""
+    """Whether a calc emits all rows of its input, with all their fields in order, under whatever names."""
     return calc.condition is None and is_identity(calc.exprs, calc.input)
 
 
@@ -279,8 +279,8 @@ def to_named_calcs(rel: Rel) -> Rel:
     while (below := _as_calc(calc.input)) is not None:
         if is_trivial(below):
             calc = replace(calc, input=below.input)
-        elif (merged := merged_calcs(calc, below)) is not None:
-            calc = replace(merged, input_names=merged.input_names or tuple(field_names(below.input)))
+        elif (merged_calc := merged_calcs(calc, below)) is not None:
+            calc = replace(merged_calc, input_names=merged_calc.input_names or tuple(field_names(below.input)))
         else:
             break
     calc = replace(calc, input=to_named_calcs(calc.input))
@@ -301,20 +301,20 @@ def push_calc_past_normalize(rel: Rel) -> Rel | None:
     terms = conjunctions(rel.condition)
     on_key = [t for t in terms if set(refs(t)) <= set(normalize.key)]
     others = [t for t in terms if t not in on_key]
-    used = sorted({*refs(*rel.exprs, *others, normalize.condition), *normalize.key})
-    if not terms and len(used) == normalize.width:
+    used_fields = sorted({*refs(*rel.exprs, *others, normalize.condition), *normalize.key})
+    if not terms and len(used_fields) == normalize.width:
         return None
     below = normalize.input.input
-    where = {f: i for i, f in enumerate(used)}
+    field_map = {f: i for i, f in enumerate(used_fields)}
     key = normalize.key
-    if on_key or len(used) < below.width:
-        names = tuple(below.fields[i][0] for i in used)
-        below = Calc(below, tuple(refs_to(below, used)), names, and_(on_key) if on_key else None)
-        key = tuple(sorted(where[k] for k in key))
-    inside = [remap(t, where) for t in (*conjunctions(normalize.condition), *others)]
+    if on_key or len(used_fields) < below.width:
+        names = tuple(below.fields[i][0] for i in used_fields)
+        below = Calc(below, tuple(refs_to(below, used_fields)), names, and_(on_key) if on_key else None)
+        key = tuple(sorted(field_map[k] for k in key))
+    inside = [remap(t, field_map) for t in (*conjunctions(normalize.condition), *others)]
     condition = and_(inside) if inside else None
-    moved = replace(normalize, input=Exchange(below, key), key=key, condition=condition)
-    exprs = tuple(remap(e, where) for e in rel.exprs)
-    if is_identity(exprs, moved):
-        return moved
-    return Calc(moved, exprs, rel.names)
+    new_normalize = replace(normalize, input=Exchange(below, key), key=key, condition=condition)
+    exprs = tuple(remap(e, field_map) for e in rel.exprs)
+    if is_identity(exprs, new_normalize):
+        return new_normalize
+    return Calc(new_normalize, exprs, rel.names)

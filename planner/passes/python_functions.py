@@ -21,7 +21,7 @@ from stateplan.planner.expressions.ops import and_, conjunctions, has_user_call,
 from stateplan.planner.passes.build import filtered
 from stateplan.planner.positions import not_supported
 
-# Takes calcs apart until Python functions stand alone: a calc with them has nothing but fields and their calls, fields
+# Takes calcs apart until Python functions are alone: a calc with them has nothing but fields and their calls, fields
 # first, and no condition.
 #
 # Source: Flink's ``PythonCalcSplitRule`` (conditions, projections, pandas functions, conditions below projections) and
@@ -34,8 +34,8 @@ def split_python_calcs(rel: Rel) -> Rel:
     return _split(rel) if isinstance(rel, Calc) and not rel.python else rel
 
 
-def _split(calc: Calc, ordered: bool = False) -> Rel:
-    """``calc`` taken apart; ``ordered`` says that its fields and calls may stand in any order."""
+def _split(calc: Calc, allows_any_order: bool = False) -> Rel:
+    """``calc`` split; ``allows_any_order`` says that its fields and calls may appear in any order."""
     rexes = [*calc.exprs, *([calc.condition] if calc.condition is not None else [])]
     if not any(map(has_user_call, rexes)):
         return calc
@@ -54,7 +54,7 @@ def _split(calc: Calc, ordered: bool = False) -> Rel:
     if calc.condition is not None:
         return _push_condition(calc)
     kinds = [_is_python(e) for e in calc.exprs]
-    if (kinds != sorted(kinds) and not ordered) or any(isinstance(e, Literal) for e in calc.exprs):
+    if (kinds != sorted(kinds) and not allows_any_order) or any(isinstance(e, Literal) for e in calc.exprs):
         return _split_projection(calc, _is_python)
     return _split_asynchronous(calc, python) or replace(calc, python=True)
 
@@ -72,11 +72,11 @@ def _split_asynchronous(calc: Calc, calls: Sequence[Rex]) -> Rel | None:
     if not all(map(is_async, inner)):
         if all(map(is_async, calls)):
             return _split_projection(calc, lambda e: _is_python(e) and not is_async(e))
-        return _split_projection(calc, is_async, ordered=True)
+        return _split_projection(calc, is_async, allows_any_order=True)
     if len(inner) > len(calls):
         splitter = Splitter(calc.input.width, is_async)
         exprs = [with_operands(e, [splitter(o) for o in e.children]) if e.children else e for e in calc.exprs]
-        return _two(calc, splitter.taken, None, exprs, None)
+        return _two(calc, splitter.calls, None, exprs, None)
     first = calls[0]
     return None if len(calls) == 1 else _split_projection(calc, lambda e: e is first or _same_call(e, first))
 
@@ -100,7 +100,7 @@ def _vector(rex: Rex) -> bool:
 
 
 def is_other(rex: Rex) -> bool:
-    """Whether it is computed by something that is no Python function."""
+    """Whether it is computed by something that is not a Python function."""
     return isinstance(rex, FieldAccess) or (isinstance(rex, Call) and not rex.is_user_defined)
 
 
@@ -109,20 +109,21 @@ def _has_other(rex: Rex) -> bool:
 
 
 class Splitter:
-    """Takes the outermost expressions that ``wanted`` names out, in order; equal asynchronous calls once."""
+    """Extracts the outermost expressions for which ``is_extracted`` is true, in order; equal asynchronous calls
+    once."""
 
-    def __init__(self, width: int, wanted: Callable[[Rex], bool]) -> None:
+    def __init__(self, width: int, is_extracted: Callable[[Rex], bool]) -> None:
         self.width = width
-        self.wanted = wanted
-        self.taken: list[Rex] = []
+        self.is_extracted = is_extracted
+        self.calls: list[Rex] = []
 
     def __call__(self, rex: Rex) -> Rex:
-        if self.wanted(rex):
-            same = [n for n, taken in enumerate(self.taken) if _same_call(rex, taken)]
+        if self.is_extracted(rex):
+            same = [n for n, other in enumerate(self.calls) if _same_call(rex, other)]
             if same:
                 return InputRef(rex.type, self.width + same[0])
-            self.taken.append(rex)
-            return InputRef(rex.type, self.width + len(self.taken) - 1)
+            self.calls.append(rex)
+            return InputRef(rex.type, self.width + len(self.calls) - 1)
         if not rex.children:
             return rex
         return with_operands(rex, [self(c) for c in rex.children])
@@ -130,28 +131,28 @@ class Splitter:
 
 def _two(
     calc: Calc,
-    taken: Sequence[Rex],
+    calls: Sequence[Rex],
     below: Rex | None,
     exprs: Sequence[Rex],
     condition: Rex | None,
-    ordered: bool = False,
+    allows_any_order: bool = False,
 ) -> Rel:
     """The lower calc, with the condition ``below``, and the upper one over it."""
     source, width = calc.input, calc.input.width
     tops = [*exprs, *([condition] if condition is not None else [])]
-    kept = list(dict.fromkeys(i for e in tops for i in input_refs(e) if i < width))
+    kept_fields = list(dict.fromkeys(i for e in tops for i in input_refs(e) if i < width))
     names = field_names(source)
-    fields = unique_names([*(names[i] for i in kept), *(f"f{n}" for n in range(len(taken)))])
-    refs = [InputRef(source.fields[i][1], i) for i in kept]
-    where = {i: n for n, i in enumerate(kept)} | {width + n: len(kept) + n for n in range(len(taken))}
-    lower = _split(Calc(source, (*refs, *taken), tuple(fields), below))
+    fields = unique_names([*(names[i] for i in kept_fields), *(f"f{n}" for n in range(len(calls)))])
+    refs = [InputRef(source.fields[i][1], i) for i in kept_fields]
+    field_map = {i: n for n, i in enumerate(kept_fields)} | {width + n: len(kept_fields) + n for n in range(len(calls))}
+    lower = _split(Calc(source, (*refs, *calls), tuple(fields), below))
     upper = Calc(
         lower,
-        tuple(remap(e, where) for e in exprs),
+        tuple(remap(e, field_map) for e in exprs),
         calc.names,
-        None if condition is None else remap(condition, where),
+        None if condition is None else remap(condition, field_map),
     )
-    return _split(upper, ordered)
+    return _split(upper, allows_any_order)
 
 
 def _split_condition(calc: Calc) -> Rel:
@@ -160,15 +161,15 @@ def _split_condition(calc: Calc) -> Rel:
     condition = splitter(calc.condition)
     exprs = []
     for e in calc.exprs:
-        same = [n for n, t in enumerate(splitter.taken) if t == e]
+        same = [n for n, t in enumerate(splitter.calls) if t == e]
         exprs.append(InputRef(e.type, calc.input.width + same[0]) if same else e)
-    return _two(calc, splitter.taken, None, exprs, condition)
+    return _two(calc, splitter.calls, None, exprs, condition)
 
 
-def _split_projection(calc: Calc, wanted: Callable[[Rex], bool], ordered: bool = False) -> Rel:
-    splitter = Splitter(calc.input.width, wanted)
+def _split_projection(calc: Calc, is_extracted: Callable[[Rex], bool], allows_any_order: bool = False) -> Rel:
+    splitter = Splitter(calc.input.width, is_extracted)
     exprs = [splitter(e) for e in calc.exprs]
-    return _two(calc, splitter.taken, calc.condition, exprs, None, ordered)
+    return _two(calc, splitter.calls, calc.condition, exprs, None, allows_any_order)
 
 
 def _push_condition(calc: Calc) -> Rel:
@@ -194,7 +195,7 @@ def split_python_join(rel: Rel) -> Rel | None:
     return Calc(below, tuple(refs_to(below)), tuple(field_names(below)), condition)
 
 
-# Moves filters below table functions, and what is no Python out of the arguments of Python table functions.
+# Moves filters below table functions, and what is not Python out of the arguments of Python table functions.
 #
 # Source: Calcite's ``FilterCorrelateRule``, Flink's ``PythonCorrelateSplitRule``.
 
@@ -206,22 +207,22 @@ def filter_through_function(rel: Rel) -> Rel | None:
     correlate = rel.input
     width = correlate.input.width
     terms = conjunctions(rel.condition)
-    pushed = [t for t in terms if is_deterministic(t) and all(i < width for i in input_refs(t))]
+    pushed_terms = [t for t in terms if is_deterministic(t) and all(i < width for i in input_refs(t))]
     inside = []
     if correlate.is_unnest and correlate.join_type == "INNER" and width:
-        inside = [t for t in terms if t not in pushed and all(i >= width for i in input_refs(t))]
-    if not pushed and not inside:
+        inside = [t for t in terms if t not in pushed_terms and all(i >= width for i in input_refs(t))]
+    if not pushed_terms and not inside:
         return None
-    if pushed:
-        correlate = replace(correlate, input=filtered(correlate.input, pushed))
+    if pushed_terms:
+        correlate = replace(correlate, input=filtered(correlate.input, pushed_terms))
     if inside:
         own = [*conjunctions(correlate.condition), *(shift(t, -width) for t in inside)]
         correlate = replace(correlate, condition=and_(own))
-    return filtered(correlate, [t for t in terms if t not in pushed and t not in inside])
+    return filtered(correlate, [t for t in terms if t not in pushed_terms and t not in inside])
 
 
 def split_python_function(rel: Rel) -> Rel | None:
-    """Arguments that are no fields, constants or Python calls are computed below (``PythonCorrelateSplitRule``), and
+    """Arguments that are not fields, constants or Python calls are computed below (``PythonCorrelateSplitRule``), and
     asynchronous ones."""
     if not isinstance(rel, FunctionCorrelate) or rel.call.internal_name is not None:
         return None
@@ -229,13 +230,13 @@ def split_python_function(rel: Rel) -> Rel | None:
     width = source.width
     splitter = Splitter(width, lambda e: is_other(e) or is_async(e))
     operands = [splitter(o) for o in rel.call.operands]
-    if not splitter.taken:
+    if not splitter.calls:
         return None
-    names = unique_names([*field_names(source), *(f"f{n}" for n in range(len(splitter.taken)))])
-    below = Calc(source, (*refs_to(source), *splitter.taken), tuple(names))
+    names = unique_names([*field_names(source), *(f"f{n}" for n in range(len(splitter.calls)))])
+    below = Calc(source, (*refs_to(source), *splitter.calls), tuple(names))
     call = with_operands(rel.call, operands)
     assert isinstance(call, Call)
     wide = replace(rel, input=below, call=call)
-    kept = [*range(width), *range(below.width, wide.width)]
+    kept_fields = [*range(width), *range(below.width, wide.width)]
     fields = wide.fields
-    return Calc(wide, tuple(InputRef(fields[i][1], i) for i in kept), tuple(field_names(rel)))
+    return Calc(wide, tuple(InputRef(fields[i][1], i) for i in kept_fields), tuple(field_names(rel)))

@@ -68,20 +68,20 @@ def rank_of_window(rel: Rel) -> Rel | None:
         return None
     window = rel.input
     number = window.width - 1
-    found = _rank_range(rel.condition, number)
-    if found is None:
+    range_and_rest = _rank_range(rel.condition, number)
+    if range_and_rest is None:
         return None
-    given, rest = found
-    if given.end is None and given.end_index is None:
+    rank_range, rest = range_and_rest
+    if rank_range.end is None and rank_range.end_index is None:
         raise _bad_range("the rows have a first number and no last one", window.place)
     if any(number in input_refs(c) for c in rest):
         return None
-    end = 0 if given.end is None else given.end
-    if given.end_index is None:
+    end = 0 if rank_range.end is None else rank_range.end
+    if rank_range.end_index is None:
         if end <= 0:
             raise _bad_range(f"the last number is {end}", window.place)
-        if given.start > end:
-            raise _bad_range(f"the first number is {given.start} and the last one is {end}", window.place)
+        if rank_range.start > end:
+            raise _bad_range(f"the first number is {rank_range.start} and the last one is {end}", window.place)
     if window.function != "ROW_NUMBER":
         raise SqlError(
             "SQL162",
@@ -93,7 +93,9 @@ def rank_of_window(rel: Rel) -> Rel | None:
     if any(number in input_refs(e) for e in rel.exprs):
         plain = [n for n, e in zip(rel.names, rel.exprs, strict=True) if isinstance(e, InputRef) and e.index == number]
         name = plain[-1] if plain else window.name
-    rank = Rank(window.input, window.partition, window.order, given.start, end, name, window.place, given.end_index)
+    rank = Rank(
+        window.input, window.partition, window.order, rank_range.start, end, name, window.place, rank_range.end_index
+    )
     rank = replace(rank, hint=window.hint)
     condition = and_(rest) if rest else None
     if condition is None and is_identity(rel.exprs, rank):
@@ -115,17 +117,17 @@ def _rank_range(condition: Rex, number: int) -> tuple[_Range, list[Rex]] | None:
             rest.append(c)
         else:
             bounds.append(bound)
-    found = [_limit(op, value) for op, value in bounds]
-    match sorted((b for b in found if b is not None), key=lambda b: b[0]):
-        case [("field", index)] if len(found) == 1:
+    limits = [_limit(op, value) for op, value in bounds]
+    match sorted((b for b in limits if b is not None), key=lambda b: b[0]):
+        case [("field", index)] if len(limits) == 1:
             return _Range(end_index=index), rest
-        case [("is", value)] if len(found) == 1:
+        case [("is", value)] if len(limits) == 1:
             return _Range(value, value), rest
-        case [("low", low)] if len(found) == 1:
+        case [("low", low)] if len(limits) == 1:
             return _Range(low), rest
-        case [("up", high)] if len(found) == 1:
+        case [("up", high)] if len(limits) == 1:
             return _Range(end=high), rest
-        case [("low", low), ("up", high)] if len(found) == 2:
+        case [("low", low), ("up", high)] if len(limits) == 2:
             return _Range(low, high), rest
     return None
 
@@ -158,7 +160,7 @@ def _limit(op: str, value: Rex) -> tuple[str, int] | None:
     constant = None if list(input_refs(value)) else evaluate(value, "UTC")
     if constant is None or constant.value is None or not constant.type.is_numeric:
         return None
-    n = _whole(constant)
+    n = _whole_number(constant)
     if n is None:
         return None
     if op == "=":
@@ -168,7 +170,7 @@ def _limit(op: str, value: Rex) -> tuple[str, int] | None:
     return "low", n + (op == ">")
 
 
-def _whole(constant: Literal) -> int | None:
+def _whole_number(constant: Literal) -> int | None:
     """The value of a constant; of a DECIMAL its digits without the point, as Flink takes it."""
     if isinstance(constant.value, int):
         return constant.value
@@ -204,34 +206,38 @@ def _expressions(calc: Calc) -> list[Rex]:
 
 
 def transpose_calc_and_rank(rel: Rel) -> Rel | None:
-    """Drops below a rank the fields that neither it nor the calc above needs, keys of its input kept."""
+    """Drops the fields below a rank that neither the rank nor the calc above it needs. Keys of the input are kept."""
     if not isinstance(rel, Calc) or not isinstance(rel.input, Rank):
         return None
     rank = rel.input
     width = rank.input.width
-    used = {i for e in _expressions(rel) for i in input_refs(e) if i < width}
-    used |= {*rank.partition, *(i for i, _, _ in rank.order), *(i for key in upsert_keys(rank.input) for i in key)}
+    used_fields = {i for e in _expressions(rel) for i in input_refs(e) if i < width}
+    used_fields |= {
+        *rank.partition,
+        *(i for i, _, _ in rank.order),
+        *(i for key in upsert_keys(rank.input) for i in key),
+    }
     if rank.end_index is not None:
-        used.add(rank.end_index)
-    if len(used) == width:
+        used_fields.add(rank.end_index)
+    if len(used_fields) == width:
         return None
-    kept = sorted(used)
-    where = {f: i for i, f in enumerate(kept)}
+    kept_fields = sorted(used_fields)
+    field_map = {f: i for i, f in enumerate(kept_fields)}
     names = field_names(rank.input)
-    below = Calc(rank.input, tuple(refs_to(rank.input, kept)), tuple(names[i] for i in kept))
-    narrowed = replace(
+    below = Calc(rank.input, tuple(refs_to(rank.input, kept_fields)), tuple(names[i] for i in kept_fields))
+    narrow_rank = replace(
         rank,
         input=below,
-        partition=tuple(where[p] for p in rank.partition),
-        order=tuple((where[i], a, n) for i, a, n in rank.order),
-        end_index=None if rank.end_index is None else where[rank.end_index],
+        partition=tuple(field_map[p] for p in rank.partition),
+        order=tuple((field_map[i], a, n) for i, a, n in rank.order),
+        end_index=None if rank.end_index is None else field_map[rank.end_index],
     )
-    where[width] = len(kept)
-    condition = None if rel.condition is None else remap(rel.condition, where)
-    exprs = tuple(remap(e, where) for e in rel.exprs)
-    if condition is None and is_identity(exprs, narrowed):
-        return narrowed
-    return replace(rel, input=narrowed, exprs=exprs, condition=condition)
+    field_map[width] = len(kept_fields)
+    condition = None if rel.condition is None else remap(rel.condition, field_map)
+    exprs = tuple(remap(e, field_map) for e in rel.exprs)
+    if condition is None and is_identity(exprs, narrow_rank):
+        return narrow_rank
+    return replace(rel, input=narrow_rank, exprs=exprs, condition=condition)
 
 
 # ORDER BY and LIMIT: where they stand among projections, what the sources take of them, and which operators they are.
@@ -268,7 +274,7 @@ def _is_cheap(rex: Rex) -> bool:
 
 
 def _below(order: Order, project: Project) -> Order | None:
-    """``order`` over the fields below ``project``; None where it sorts by something else than those."""
+    """``order`` over the fields below ``project``; None if it sorts by something else than those."""
     out = []
     for i, ascending, last in order:
         source = project.exprs[i]
@@ -316,8 +322,8 @@ def physical_sort(rel: Rel) -> Rel | None:
         if rel.offset:
             raise SqlError("SQL160", place=rel.place)
         raise SqlError("SQL160.order_without_limit", place=rel.place)
-    made = (rel.input, rel.order, rel.offset, rel.fetch, rel.place)
-    return SortLimit(*made, hint=rel.hint) if rel.order else Limit(*made, hint=rel.hint)
+    parts = (rel.input, rel.order, rel.offset, rel.fetch, rel.place)
+    return SortLimit(*parts, hint=rel.hint) if rel.order else Limit(*parts, hint=rel.hint)
 
 
 def _is_temporal(rel: Sort) -> bool:

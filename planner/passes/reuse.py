@@ -45,7 +45,7 @@ def _meaning(ability: Ability) -> Hashable:
 
 
 def _others(scan: Scan) -> tuple[Ability, ...]:
-    """What the scan is told besides the columns to read."""
+    """The abilities of the scan besides the columns to read."""
     return tuple(a for a in scan.abilities if not isinstance(a, ProjectAbility))
 
 
@@ -54,11 +54,11 @@ def _key(scan: Scan) -> Hashable:
 
 
 def _filtered_after_projection(scan: Scan) -> bool:
-    seen = False
+    has_projection = False
     for a in scan.abilities:
         if isinstance(a, ProjectAbility):
-            seen = seen or a.projects
-        elif seen and not isinstance(a, (LimitAbility, WatermarkAbility)):
+            has_projection = has_projection or a.projects
+        elif has_projection and not isinstance(a, (LimitAbility, WatermarkAbility)):
             return True
     return False
 
@@ -75,10 +75,10 @@ def reuse_scans(sinks: list[Rel]) -> list[Rel]:
         distinct = list({_key(s): s for s in scans}.values())
         usable = [s for s in distinct if not _filtered_after_projection(s)]
         if len(distinct) > 1 and len(usable) == len(distinct):
-            merged = _union(distinct)
-            if merged is not None:
-                wide.update(dict.fromkeys(map(_key, distinct), merged))
-    return [_replaced(s, wide) for s in sinks] if wide else sinks
+            merged_scan = _union(distinct)
+            if merged_scan is not None:
+                wide.update(dict.fromkeys(map(_key, distinct), merged_scan))
+    return [_replace_scans(s, wide) for s in sinks] if wide else sinks
 
 
 def _physical(scan: Scan) -> tuple[int, ...]:
@@ -95,8 +95,8 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
     if "ProjectPushDown" not in find_connector(first.table.options).abilities:
         return None
     physical = tuple(sorted({i for s in scans for i in _physical(s)}))
-    wanted = {k for s in scans for k in _metadata(s)}
-    keys = tuple(k for k in metadata_columns(first.table.options) if k in wanted) if wanted else ()
+    metadata_keys = {k for s in scans for k in _metadata(s)}
+    keys = tuple(k for k in metadata_columns(first.table.options) if k in metadata_keys) if metadata_keys else ()
     columns = first.table.schema.physical
     by_key = {
         k: (s.names[len(_physical(s)) + i], s.types[len(_physical(s)) + i])
@@ -104,7 +104,7 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
         for i, k in enumerate(_metadata(s))
     }
     fields = [*((columns[i].name, replace(columns[i].type, kind=None)) for i in physical), *(by_key[k] for k in keys)]
-    ability = ProjectAbility(physical, keys, tuple(fields), merged=True)
+    ability = ProjectAbility(physical, keys, tuple(fields), is_union=True)
     timed = {n for s in scans for n, t in s.fields if t.kind == "ROWTIME"}
     fields = [(n, replace(t, kind="ROWTIME") if n in timed else t) for n, t in fields]
     names = tuple(n for n, _ in fields)
@@ -116,31 +116,31 @@ def _union(scans: Iterable[Scan]) -> Scan | None:
 def _renumbered(ability: WatermarkAbility, fields: list[Field]) -> WatermarkAbility:
     """Watermarks over the fields of the scan that all share."""
     names = tuple(n for n, _ in fields)
-    where = {i: names.index(ability.names[i]) for i in refs(ability.watermark)}
-    return replace(ability, watermark=remap(ability.watermark, where), names=names, produced=tuple(fields))
+    field_map = {i: names.index(ability.names[i]) for i in refs(ability.watermark)}
+    return replace(ability, watermark=remap(ability.watermark, field_map), names=names, output_fields=tuple(fields))
 
 
-def _narrowed(scan: Scan, wide: Scan) -> Rel:
+def _narrow_scan(scan: Scan, wide: Scan) -> Rel:
     """``wide`` with the columns of ``scan`` only."""
     physical, keys = _physical(wide), _metadata(wide)
     if (_physical(scan), _metadata(scan)) == (physical, keys):
         return wide
-    picked = [physical.index(i) for i in _physical(scan)]
-    picked += [len(physical) + keys.index(k) for k in _metadata(scan)]
-    return Calc(wide, tuple(InputRef(wide.types[i], i) for i in picked), scan.names)
+    field_positions = [physical.index(i) for i in _physical(scan)]
+    field_positions += [len(physical) + keys.index(k) for k in _metadata(scan)]
+    return Calc(wide, tuple(InputRef(wide.types[i], i) for i in field_positions), scan.names)
 
 
-def _replaced(rel: Rel, wide: dict[Hashable, Scan]) -> Rel:
+def _replace_scans(rel: Rel, wide: dict[Hashable, Scan]) -> Rel:
     if isinstance(rel, Scan) and _key(rel) in wide:
-        return _narrowed(rel, wide[_key(rel)])
+        return _narrow_scan(rel, wide[_key(rel)])
     if isinstance(rel, Calc) and isinstance(rel.input, Scan) and _key(rel.input) in wide:
-        below = _narrowed(rel.input, wide[_key(rel.input)])
+        below = _narrow_scan(rel.input, wide[_key(rel.input)])
         if isinstance(below, Calc):
-            merged = merged_calcs(rel, below)
-            if merged is not None:
-                return merged
+            merged_calc = merged_calcs(rel, below)
+            if merged_calc is not None:
+                return merged_calc
         return replace(rel, input=below)
-    return replace_inputs(rel, [_replaced(i, wide) for i in rel.inputs])
+    return replace_inputs(rel, [_replace_scans(i, wide) for i in rel.inputs])
 
 
 # Writes a table once where several INSERTs of a statement set write it in the same way: their rows are united.

@@ -53,19 +53,19 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
     condition = rel.condition
     if kind(condition) == "SEARCH":
         condition = expand_search(condition)
-    taken: list[Rex] = []
-    refused: list[Rex] = []
+    filters: list[Rex] = []
+    other_terms: list[Rex] = []
     for term in conjunctions(to_cnf(condition)):
-        converted = convert(term)
-        if converted is None:
-            refused.append(term)
+        table_filter = convert(term)
+        if table_filter is None:
+            other_terms.append(term)
         else:
-            taken.append(converted)
-    if not taken:
+            filters.append(table_filter)
+    if not filters:
         return None
-    given, left = find_connector(scan.table.options).takes_filters(scan.table.options, taken)
-    ability = FilterAbility(tuple(given), scan.names)
-    rest = Simplifier().simplify(and_([*left, *refused]), "FALSE")
+    accepted_filters, left = find_connector(scan.table.options).takes_filters(scan.table.options, filters)
+    ability = FilterAbility(tuple(accepted_filters), scan.names)
+    rest = Simplifier().simplify(and_([*left, *other_terms]), "FALSE")
     return filtered(replace(scan, abilities=(*scan.abilities, ability)), [rest])
 
 
@@ -137,20 +137,22 @@ def push_partition_into_scan(rel: Rel, time_zone: str) -> Rel | None:
         return None
     fields = {scan.names.index(k): n for n, k in enumerate(keys) if k in scan.names}
     terms = conjunctions(rel.condition)
-    chosen = [t for t in terms if refs(t) and set(refs(t)) <= set(fields) and is_deterministic(t) and not is_dynamic(t)]
-    if not chosen:
+    partition_terms = [
+        t for t in terms if refs(t) and set(refs(t)) <= set(fields) and is_deterministic(t) and not is_dynamic(t)
+    ]
+    if not partition_terms:
         return None
     partitions = partitions_of(scan.table.options, keys)
     if partitions is None:
         return None
     texts = {f: cast(InputRef(STRING, n), scan.types[f]) for f, n in fields.items()}
-    condition = substitute(and_(chosen), texts)
+    condition = substitute(and_(partition_terms), texts)
     left = _passing(partitions, condition, time_zone)
     if not left:
         return empty(rel)
     ability = PartitionAbility(tuple(tuple(p.items()) for p in left))
-    pruned = replace(scan, abilities=(*scan.abilities, ability))
-    return filtered(pruned, [t for t in terms if t not in chosen])
+    pruned_scan = replace(scan, abilities=(*scan.abilities, ability))
+    return filtered(pruned_scan, [t for t in terms if t not in partition_terms])
 
 
 def _passing(partitions: list[dict[str, str | None]], condition: Rex, time_zone: str) -> list[dict[str, str | None]]:
@@ -184,30 +186,30 @@ def push_project_into_scan(rel: Rel) -> Rel | None:
     if "ProjectPushDown" not in abilities:
         return None
     physical_count = len(scan.table.schema.physical)
-    used = refs(*rel.exprs)
+    used_fields = refs(*rel.exprs)
     if scan.normalized is not None:
-        used += [i for i in scan.key or () if i not in used]
-    if not used:
-        used = [0]
-    if len(used) == scan.width:
+        used_fields += [i for i in scan.key or () if i not in used_fields]
+    if not used_fields:
+        used_fields = [0]
+    if len(used_fields) == scan.width:
         return None
-    physical = [i for i in used if i < physical_count]
-    metadata = [i for i in used if i >= physical_count]
+    physical = [i for i in used_fields if i < physical_count]
+    metadata = [i for i in used_fields if i >= physical_count]
     keys = scan.projection.metadata if scan.projection is not None else ()
     order = list(metadata_columns(scan.table.options)) if keys else []
     metadata.sort(key=lambda i: order.index(keys[i - physical_count]))
-    kept = [*physical, *metadata]
-    names, types = tuple(scan.names[i] for i in kept), tuple(scan.types[i] for i in kept)
+    kept_fields = [*physical, *metadata]
+    names, types = tuple(scan.names[i] for i in kept_fields), tuple(scan.types[i] for i in kept_fields)
     ability = ProjectAbility(
         tuple(physical), tuple(keys[i - physical_count] for i in metadata), tuple(zip(names, types, strict=True))
     )
     others = tuple(a for a in scan.abilities if not isinstance(a, ProjectAbility))
-    narrowed = replace(scan, names=names, types=types, abilities=(*others, ability))
-    where = {f: i for i, f in enumerate(kept)}
-    exprs = tuple(remap(e, where) for e in rel.exprs)
-    if is_identity(exprs, narrowed):
-        return narrowed
-    return replace(rel, input=narrowed, exprs=exprs)
+    narrow_scan = replace(scan, names=names, types=types, abilities=(*others, ability))
+    field_map = {f: i for i, f in enumerate(kept_fields)}
+    exprs = tuple(remap(e, field_map) for e in rel.exprs)
+    if is_identity(exprs, narrow_scan):
+        return narrow_scan
+    return replace(rel, input=narrow_scan, exprs=exprs)
 
 
 def push_calc_filter_into_scan(rel: Rel) -> Rel | None:
@@ -217,10 +219,10 @@ def push_calc_filter_into_scan(rel: Rel) -> Rel | None:
     """
     if not isinstance(rel, Calc) or rel.condition is None or not isinstance(rel.input, Scan):
         return None
-    pushed = push_filter_into_scan(Filter(rel.input, rel.condition))
-    if pushed is None:
+    pushed_rel = push_filter_into_scan(Filter(rel.input, rel.condition))
+    if pushed_rel is None:
         return None
-    if isinstance(pushed, Filter):
-        condition = None if is_always_true(pushed.condition) else pushed.condition
-        return replace(rel, input=pushed.input, condition=condition)
-    return replace(rel, input=pushed, condition=None)
+    if isinstance(pushed_rel, Filter):
+        condition = None if is_always_true(pushed_rel.condition) else pushed_rel.condition
+        return replace(rel, input=pushed_rel.input, condition=condition)
+    return replace(rel, input=pushed_rel, condition=None)

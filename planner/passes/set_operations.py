@@ -35,18 +35,18 @@ def coerce_unions(rel: Rel) -> Rel | None:
     """
     if not isinstance(rel, (Union, SetOperation)):
         return None
-    wanted = rel.fields
+    target_fields = rel.fields
     inputs = []
     for source in rel.inputs:
         fields = source.fields
-        if all(a == b for (_, a), (_, b) in zip(fields, wanted, strict=True)):
+        if all(a == b for (_, a), (_, b) in zip(fields, target_fields, strict=True)):
             inputs.append(source)
             continue
         exprs = (
             source.exprs if isinstance(source, Project) else tuple(InputRef(t, i) for i, (_, t) in enumerate(fields))
         )
         below = source.input if isinstance(source, Project) else source
-        exprs = tuple(_cast(e, t) for e, (_, t) in zip(exprs, wanted, strict=True))
+        exprs = tuple(_cast(e, t) for e, (_, t) in zip(exprs, target_fields, strict=True))
         inputs.append(Project(below, exprs, tuple(field_names(source))))
     if all(a is b for a, b in zip(inputs, rel.inputs, strict=True)):
         return None
@@ -97,7 +97,7 @@ def _intersection(rel: SetOperation) -> Rel:
     yes, no = Literal(BOOLEAN.not_null(), True), Literal(BOOLEAN, None)
     names = ("vcol_left_marker", "vcol_right_marker")
     width = rel.width
-    both = Union((_marked(rel.left, (yes, no), names), _marked(rel.right, (no, yes), names)))
+    both = Union((_with_markers(rel.left, (yes, no), names), _with_markers(rel.right, (no, yes), names)))
     calls = tuple(
         aggregate_call("COUNT", both, (width + i,), name, grouped=True)
         for i, name in enumerate(("vcol_left_cnt", "vcol_right_cnt"))
@@ -105,36 +105,36 @@ def _intersection(rel: SetOperation) -> Rel:
     groups = Aggregate(both, tuple(range(width)), calls)
     left, right = refs_to(groups, (width, width + 1))
     one = Literal(INT.not_null(), 1)
-    there = filtered(groups, [and_([compare(">=", left, one), compare(">=", right, one)])])
+    common_groups = filtered(groups, [and_([compare(">=", left, one), compare(">=", right, one)])])
     least = call("IF", (compare(">", left, right), right, left), BIGINT.not_null())
-    return _replicated(there, least, "$f0", width)
+    return _replicated(common_groups, least, "$f0", width)
 
 
 def _difference(rel: SetOperation) -> Rel:
     width = rel.width
     sides = (
-        _marked(side, (Literal(BIGINT.not_null(), sign),), ("vcol_marker",))
+        _with_markers(side, (Literal(BIGINT.not_null(), sign),), ("vcol_marker",))
         for side, sign in ((rel.left, 1), (rel.right, -1))
     )
     both = Union(tuple(sides))
     total = aggregate_call("SUM", both, (width,), "sum_vcol_marker", grouped=True)
     groups = Aggregate(both, tuple(range(width)), (total,))
     (more,) = refs_to(groups, (width,))
-    there = filtered(groups, [compare(">", more, Literal(INT.not_null(), 0))])
-    return _replicated(there, more, "sum_vcol_marker", width)
+    remaining_groups = filtered(groups, [compare(">", more, Literal(INT.not_null(), 0))])
+    return _replicated(remaining_groups, more, "sum_vcol_marker", width)
 
 
-def _marked(rel: Rel, markers: Sequence[Rex], names: Sequence[str]) -> Rel:
+def _with_markers(rel: Rel, markers: Sequence[Rex], names: Sequence[str]) -> Rel:
     return Project(rel, (*refs_to(rel), *markers), (*field_names(rel), *names))
 
 
 def _replicated(rel: Rel, count: Rex, name: str, width: int) -> Rel:
     """The first ``width`` fields of each row, as often as ``count`` says."""
     names = field_names(rel)[:width]
-    counted = Project(rel, (count, *refs_to(rel, range(width))), (name, *names))
-    row = row_type(list(counted.fields[1:]), nullable=False)
-    function = Call(row, tuple(refs_to(counted)), internal_name="$REPLICATE_ROWS$1")
-    rows = FunctionCorrelate(counted, function, "INNER")
+    with_count = Project(rel, (count, *refs_to(rel, range(width))), (name, *names))
+    row = row_type(list(with_count.fields[1:]), nullable=False)
+    function = Call(row, tuple(refs_to(with_count)), internal_name="$REPLICATE_ROWS$1")
+    rows = FunctionCorrelate(with_count, function, "INNER")
     fields = rows.fields[1 + width :]
     return Project(rows, tuple(InputRef(t, 1 + width + i) for i, (_, t) in enumerate(fields)), tuple(names))
 

@@ -1,4 +1,4 @@
-"""Simplifies what stands in a tree: conditions, constants, COALESCE, inputs known to be empty."""
+"""Simplifies what is in a tree: conditions, constants, COALESCE, inputs known to be empty."""
 
 from __future__ import annotations
 
@@ -170,10 +170,10 @@ def simplify_coalesce_of_join_keys(rel: Rel) -> Rel | None:
         if kind(e) == "COALESCE" and len(e.children) == 2:
             a, b = e.children
             if isinstance(a, InputRef) and isinstance(b, InputRef) and frozenset((a.index, b.index)) in pairs:
-                kept = max(a, b, key=_index) if join.join_type == "RIGHT" else min(a, b, key=_index)
+                kept_ref = max(a, b, key=_index) if join.join_type == "RIGHT" else min(a, b, key=_index)
                 if join.join_type == "INNER":
-                    kept = a
-                return cast(kept, e.type) if kept.type.as_nullable() != e.type.as_nullable() else kept
+                    kept_ref = a
+                return cast(kept_ref, e.type) if kept_ref.type.as_nullable() != e.type.as_nullable() else kept_ref
         return None
 
     exprs = tuple(rewrite(e, change) for e in rel.exprs)
@@ -200,9 +200,9 @@ class _Folder:
         self.constants = constants
         self.keep_types = keep_types
         self.time_zone = time_zone
-        self.found: list[Rex] = []
+        self.windows: list[Rex] = []
 
-    def _known(self, rex: Rex) -> Literal | None:
+    def known_value(self, rex: Rex) -> Literal | None:
         return next((v for r, v in self.constants if equal(r, rex)), None)
 
     def _constant(self, rex: Rex) -> bool:
@@ -210,14 +210,14 @@ class _Folder:
         if isinstance(rex, Literal):
             return True
         if isinstance(rex, InputRef):
-            return self._known(rex) is not None
+            return self.known_value(rex) is not None
         if isinstance(rex, Over) or kind(rex) == "ROW" or (not rex.children and kind(rex) not in _CONSTANTS):
             return False
         return is_deterministic(rex) and all(self._constant(c) for c in rex.children)
 
     def _inlined(self, rex: Rex) -> Rex:
         if isinstance(rex, InputRef):
-            return self._known(rex) or rex
+            return self.known_value(rex) or rex
         return with_operands(rex, [self._inlined(c) for c in rex.children]) if rex.children else rex
 
     def fold(self, rex: Rex) -> Rex:
@@ -227,8 +227,8 @@ class _Folder:
         if self._constant(rex) and not is_json(rex):
             value = fold.evaluate(self._inlined(rex), self.time_zone)
             if value is not None:
-                self.found.append(rex)
-                return _typed(value, rex.type) if self.keep_types else value
+                self.windows.append(rex)
+                return _of_type(value, rex.type) if self.keep_types else value
         if isinstance(rex, Over) or not rex.children:
             return rex
         return with_operands(rex, [self.fold(c) for c in rex.children])
@@ -240,13 +240,13 @@ class _Folder:
         def change(e: Rex) -> Rex | None:
             if not isinstance(e, Over):
                 return None
-            return replace(e, partition=tuple(self.fold(p) if member(p, found) else p for p in e.partition))
+            return replace(e, partition=tuple(self.fold(p) if member(p, windows) else p for p in e.partition))
 
-        found = list(self.found)
-        return rewrite(rex, change) if found else rex
+        windows = list(self.windows)
+        return rewrite(rex, change) if windows else rex
 
 
-def _typed(value: Literal, target: LogicalType) -> Rex:
+def _of_type(value: Literal, target: LogicalType) -> Rex:
     if value.type == target:
         return value
     literal = fold.cast_literal(value, target)
@@ -261,10 +261,10 @@ def _reduced(
     time_zone: str,
     same: Callable[[Rex, Rex], bool] = operator.eq,
 ) -> list[Rex] | None:
-    """The expressions evaluated and simplified; None where the results are all the ``same``."""
+    """The expressions evaluated and simplified; None if the results are all the ``same``."""
     folder = _Folder(constant_map(predicates), keep_types, time_zone)
-    folded = [folder.fold(push_into_cases(e)) for e in exprs]
-    out = [simplify_preserving_type(folder.fold_windows(e), unknown_as, predicates, time_zone) for e in folded]
+    folded_exprs = [folder.fold(push_into_cases(e)) for e in exprs]
+    out = [simplify_preserving_type(folder.fold_windows(e), unknown_as, predicates, time_zone) for e in folded_exprs]
     return None if all(map(same, out, exprs)) else out
 
 
@@ -307,23 +307,26 @@ def reduce_join(rel: Rel, time_zone: str) -> Rel | None:
     return replace(rel, condition=FALSE if is_null_literal(reduced[0]) else reduced[0])
 
 
-def _pruned(aggregate: Aggregate, project: Project) -> Aggregate:
+def _pruned_aggregate(aggregate: Aggregate, project: Project) -> Aggregate:
     """``aggregate`` over ``project`` without the fields it does not use."""
-    used = sorted(
+    used_fields = sorted(
         {
             *aggregate.group,
             *(a for c in aggregate.calls for a in c.args),
             *(c.filter for c in aggregate.calls if c.filter >= 0),
         }
     )
-    if len(used) == project.width:
+    if len(used_fields) == project.width:
         return aggregate
-    where = {f: i for i, f in enumerate(used)}
+    field_map = {f: i for i, f in enumerate(used_fields)}
     calls = tuple(
-        replace(c, args=tuple(where[a] for a in c.args), filter=where.get(c.filter, -1)) for c in aggregate.calls
+        replace(c, args=tuple(field_map[a] for a in c.args), filter=field_map.get(c.filter, -1))
+        for c in aggregate.calls
     )
-    below = replace(project, exprs=tuple(project.exprs[i] for i in used), names=tuple(project.names[i] for i in used))
-    return replace(aggregate, input=below, group=tuple(where[g] for g in aggregate.group), calls=calls)
+    below = replace(
+        project, exprs=tuple(project.exprs[i] for i in used_fields), names=tuple(project.names[i] for i in used_fields)
+    )
+    return replace(aggregate, input=below, group=tuple(field_map[g] for g in aggregate.group), calls=calls)
 
 
 def pull_up_constants(rel: Rel) -> Rel | None:
@@ -339,15 +342,15 @@ def pull_up_constants(rel: Rel) -> Rel | None:
             constants[ref.index] = value
     if not constants:
         return None
-    kept = tuple(g for g in rel.group if g not in constants)
-    if not kept:
-        kept = (rel.group[0],)
+    group = tuple(g for g in rel.group if g not in constants)
+    if not group:
+        group = (rel.group[0],)
         del constants[rel.group[0]]
         if not constants:
             return None
     names = field_names(rel)
     calls = tuple(replace(c, name=n) for c, n in zip(rel.calls, names[len(rel.group) :], strict=True))
-    below = _pruned(replace(rel, group=kept, calls=calls), rel.input)
+    below = _pruned_aggregate(replace(rel, group=group, calls=calls), rel.input)
     exprs: list[Rex] = []
     for i, g in enumerate(rel.group):
         t = rel.fields[i][1]
@@ -355,8 +358,8 @@ def pull_up_constants(rel: Rel) -> Rel | None:
             constant: Rex = fold.cast_literal(constants[g], t)
             exprs.append(constant if constant.type == t else call("CAST", (constant,), t))
         else:
-            exprs.append(InputRef(t, kept.index(g)))
-    exprs += [InputRef(c.type, len(kept) + k) for k, c in enumerate(calls)]
+            exprs.append(InputRef(t, group.index(g)))
+    exprs += [InputRef(c.type, len(group) + k) for k, c in enumerate(calls)]
     return Project(below, tuple(exprs), tuple(names))
 
 
@@ -370,14 +373,14 @@ def prune_empty(rel: Rel) -> Rel | None:
     Source: Calcite's ``PruneEmptyRules`` and Flink's ``FlinkPruneEmptyRules``.
     """
     if isinstance(rel, Union):
-        kept = [s for s in rel.sources if not _is_empty(s)]
-        if len(kept) == len(rel.sources):
+        sources = [s for s in rel.sources if not _is_empty(s)]
+        if len(sources) == len(rel.sources):
             return None
-        if not kept:
+        if not sources:
             return empty(rel)
-        if len(kept) == 1 and rel.all:
-            return kept[0]
-        return replace(rel, sources=tuple(kept))
+        if len(sources) == 1 and rel.all:
+            return sources[0]
+        return replace(rel, sources=tuple(sources))
     if isinstance(rel, Join):
         return _pruned_join(rel)
     if isinstance(rel, SetOperation):
@@ -397,8 +400,8 @@ def prune_empty(rel: Rel) -> Rel | None:
 
 
 def answer_mean_of_nothing(rel: Rel) -> Rel | None:
-    """The one row of an aggregate with AVG over no rows. Flink knows it only once AVG is taken apart, so calls that
-    nobody reads are gone by then."""
+    """The one row of an aggregate with AVG over no rows. Flink knows it only once AVG is split, so calls that nobody
+    reads are gone by then."""
     if not isinstance(rel, Aggregate) or rel.group or not _is_empty(rel.input):
         return None
     apart = means_taken_apart(rel)
@@ -425,10 +428,10 @@ def _pruned_join(rel: Join) -> Rel | None:
         return empty(rel)
     if rel.join_type == "ANTI":
         return rel.left
-    kept = rel.right if left else rel.left
+    other_side = rel.right if left else rel.left
     offset = rel.left.width if left else 0
     exprs: list[Rex] = []
     for i, (_, t) in enumerate(rel.fields):
-        inside = offset <= i < offset + kept.width
-        exprs.append(cast(InputRef(kept.fields[i - offset][1], i - offset), t) if inside else Literal(t, None))
-    return Project(kept, tuple(exprs), tuple(n for n, _ in rel.fields))
+        inside = offset <= i < offset + other_side.width
+        exprs.append(cast(InputRef(other_side.fields[i - offset][1], i - offset), t) if inside else Literal(t, None))
+    return Project(other_side, tuple(exprs), tuple(n for n, _ in rel.fields))

@@ -115,24 +115,24 @@ def subqueries_to_joins(rel: Rel) -> Rel | None:
 
     Source: Flink's ``FlinkSubQueryRemoveRule``. Queries inside a disjunction or any other expression are left to
     ``subqueries_to_correlates``, and so are those whose references to the outside cannot become a condition of the
-    join, and all of a filter that stands over a join of each row with rows of its own.
+    join, and all of a filter that is over a join of each row with rows of its own.
     """
     if not isinstance(rel, Filter) or _in_disjunction(rel.condition):
         return None
-    found = _first(rel.condition)
-    if found is None or _joins_each_row(rel):
+    query_call = _first(rel.condition)
+    if query_call is None or _joins_each_row(rel):
         return None
     queries = decorrelated(rel)
     if queries is None:
         return None
     below, condition = rel.input, rel.condition
-    while found is not None:
-        joined = _joined(below, found, queries)
-        if joined is None:
+    while query_call is not None:
+        joined_rel = _join_query(below, query_call, queries)
+        if joined_rel is None:
             return None
-        below = joined
-        condition = _answered(condition, found)
-        found = _first(condition)
+        below = joined_rel
+        condition = _answered(condition, query_call)
+        query_call = _first(condition)
     rest = Filter(below, condition) if any(isinstance(e, SubQuery) for e in walk(condition)) else None
     return first_fields(rest or filtered(below, [condition]), rel.width)
 
@@ -173,19 +173,19 @@ def _in_disjunction(rex: Rex) -> bool:
 def _first(rex: Rex) -> Rex | None:
     if _is_condition(rex):
         return rex
-    return next((found for c in rex.children if (found := _first(c)) is not None), None)
+    return next((query_call for c in rex.children if (query_call := _first(c)) is not None), None)
 
 
-def _joined(left: Rel, call: Rex, queries: Decorrelated) -> Rel | None:
-    """``left`` joined with the query of ``call``; None for a query that is no semi join."""
+def _join_query(left: Rel, call: Rex, queries: Decorrelated) -> Rel | None:
+    """``left`` joined with the query of ``call``; None for a query that is not a semi join."""
     negated = kind(call) == "NOT"
     query = call.children[0] if negated else call
     assert isinstance(query, SubQuery)
     join_type: JoinType = "ANTI" if negated else "SEMI"
     if query.operator == "EXISTS":
-        found = queries.get(query.number)
-        if found is not None:
-            right, outside = found
+        decorrelated = queries.get(query.number)
+        if decorrelated is not None:
+            right, outside = decorrelated
             return _join(left, right, [outside], join_type, query)
         ones = Project(query.rel, (TRUE,), ("i",))
         least = minimum(ones, "m")
@@ -224,8 +224,8 @@ def _with_operands(left: Rel, operands: Sequence[Rex], outside: Rex) -> tuple[Re
     wider = Project(left, tuple(exprs), tuple(project_names(exprs, [None] * len(exprs), left)))
     more = len(exprs) - width
     refs = refs_to(wider)
-    compared = [o if isinstance(o, Literal) else refs[exprs.index(o)] for o in operands]
-    return wider, compared, remap(outside, lambda i: i + more if i >= width else i)
+    operand_refs = [o if isinstance(o, Literal) else refs[exprs.index(o)] for o in operands]
+    return wider, operand_refs, remap(outside, lambda i: i + more if i >= width else i)
 
 
 def _join(left: Rel, right: Rel, terms: Sequence[Rex], join_type: JoinType, query: SubQuery) -> Join:
@@ -245,8 +245,8 @@ that row and its rows."""
 
 
 def decorrelated(outer: Filter) -> Decorrelated | None:
-    """The queries of the condition of ``outer``, those of queries in them apart; None where one of them refers to the
-    outside in a way that is no condition, or to a row of a grouping."""
+    """The queries of the condition of ``outer``, those of queries in them apart; None if one of them refers to the
+    outside in a way that is not a condition, or to a row of a grouping."""
     out: dict[int, tuple[Rel, Rex]] = {}
     for query in [e for e in walk(outer.condition) if isinstance(e, SubQuery)]:
         rel = query.rel
@@ -283,8 +283,8 @@ def expressions_of(rel: Rel) -> Sequence[Rex]:
 def mentions(rex: Rex, number: int) -> bool:
     """Whether ``rex``, or a query in it, refers to the row around the query ``number``."""
     for e in walk(rex):
-        found = outer_of(e)
-        if found is not None and found[0] == number:
+        outer = outer_of(e)
+        if outer is not None and outer[0] == number:
             return True
         if isinstance(e, SubQuery) and any(mentions(x, number) for r in walk_rels(e.rel) for x in expressions_of(r)):
             return True
@@ -298,10 +298,10 @@ class _Frame:
 
     rel: Rel
     condition: Rex | None
-    where: Mapping[int, int]
+    field_map: Mapping[int, int]
 
     @property
-    def compared(self) -> list[int]:
+    def compared_fields(self) -> list[int]:
         """The fields that the condition refers to, in order."""
         return [] if self.condition is None else sorted(set(input_refs(self.condition)))
 
@@ -310,9 +310,9 @@ def _over_both(condition: Rex, number: int, width: int) -> Rex:
     """``condition`` over the outside row (``width`` fields) and the query's."""
 
     def change(e: Rex) -> Rex | None:
-        found = outer_of(e)
-        if found is not None and found[0] == number:
-            return InputRef(e.type, found[1])
+        outer = outer_of(e)
+        if outer is not None and outer[0] == number:
+            return InputRef(e.type, outer[1])
         return InputRef(e.type, e.index + width) if isinstance(e, InputRef) else None
 
     return rewrite(condition, change)
@@ -320,13 +320,13 @@ def _over_both(condition: Rex, number: int, width: int) -> Rex:
 
 def _only_compared(frame: _Frame) -> _Frame:
     """The frame with no fields but those that are compared."""
-    kept = frame.compared
-    if len(kept) == frame.rel.width:
+    kept_fields = frame.compared_fields
+    if len(kept_fields) == frame.rel.width:
         return frame
     names = field_names(frame.rel)
-    rel = Project(frame.rel, tuple(refs_to(frame.rel, kept)), tuple(names[i] for i in kept))
+    rel = Project(frame.rel, tuple(refs_to(frame.rel, kept_fields)), tuple(names[i] for i in kept_fields))
     assert frame.condition is not None
-    return _Frame(rel, remap(frame.condition, {f: i for i, f in enumerate(kept)}), {})
+    return _Frame(rel, remap(frame.condition, {f: i for i, f in enumerate(kept_fields)}), {})
 
 
 def _split(condition: Rex, number: int) -> tuple[list[Rex], list[Rex]]:
@@ -376,33 +376,33 @@ def _project(rel: Project, number: int) -> _Frame:
         raise _UnsupportedError
     frame = _decorrelated(rel.input, number)
     below = frame.rel
-    exprs = [remap(e, frame.where) for e in rel.exprs]
+    exprs = [remap(e, frame.field_map) for e in rel.exprs]
     names = list(rel.names)
-    where: dict[int, int] = {}
+    field_map: dict[int, int] = {}
     for i, e in enumerate(exprs):
         if isinstance(e, InputRef):
-            where[e.index] = i
-    for i in frame.compared:
-        if i not in where:
-            where[i] = len(exprs)
+            field_map[e.index] = i
+    for i in frame.compared_fields:
+        if i not in field_map:
+            field_map[i] = len(exprs)
             exprs.append(refs_to(below, [i])[0])
             names.append(below.fields[i][0])
-    condition = None if frame.condition is None else remap(frame.condition, where)
+    condition = None if frame.condition is None else remap(frame.condition, field_map)
     return _Frame(Project(below, tuple(exprs), tuple(unique_names(names))), condition, same_fields(rel.width))
 
 
 def _filter(rel: Filter, number: int) -> _Frame:
     frame = _decorrelated(rel.input, number)
     own, outside = _split(rel.condition, number)
-    if any(isinstance(e, SubQuery) for t in own for e in walk(t)) and any(i != k for i, k in frame.where.items()):
+    if any(isinstance(e, SubQuery) for t in own for e in walk(t)) and any(i != k for i, k in frame.field_map.items()):
         raise _UnsupportedError
     below = frame.rel
     if own:
-        below = Filter(below, and_(remap(t, frame.where) if not _has_query(t) else t for t in own))
-    terms = [remap(t, frame.where) for t in outside]
+        below = Filter(below, and_(remap(t, frame.field_map) if not _has_query(t) else t for t in own))
+    terms = [remap(t, frame.field_map) for t in outside]
     if frame.condition is not None:
         terms.append(frame.condition)
-    return _Frame(below, and_(terms) if terms else None, frame.where)
+    return _Frame(below, and_(terms) if terms else None, frame.field_map)
 
 
 def _has_query(rex: Rex) -> bool:
@@ -417,30 +417,30 @@ def _aggregate(rel: Aggregate, number: int) -> _Frame:
         return _Frame(replace(rel, input=below), None, same_fields(rel.width))
     if any(kind(t) != "=" for t in conjunctions(frame.condition)):
         raise _UnsupportedError  # what is grouped by the compared fields would be other groups
-    keys = [frame.where[g] for g in rel.group]
+    keys = [frame.field_map[g] for g in rel.group]
     constant = [k for k in keys if isinstance(below, Project) and isinstance(below.exprs[k], Literal)]
     if constant:
         raise _UnsupportedError
-    order = list(dict.fromkeys([*keys, *frame.compared]))
+    order = list(dict.fromkeys([*keys, *frame.compared_fields]))
     count = len(order)
     order += [i for i in range(below.width) if i not in order]
-    where = {f: i for i, f in enumerate(order)}
+    field_map = {f: i for i, f in enumerate(order)}
     names = field_names(below)
     exprs = tuple(refs_to(below, order))
     project = below if is_identity(exprs, below) else Project(below, exprs, tuple(names[i] for i in order))
     calls = tuple(
         replace(
             c,
-            args=tuple(where[frame.where[a]] for a in c.args),
-            filter=where[frame.where[c.filter]] if c.filter >= 0 else -1,
+            args=tuple(field_map[frame.field_map[a]] for a in c.args),
+            filter=field_map[frame.field_map[c.filter]] if c.filter >= 0 else -1,
             name=n,
         )
         for c, (n, _) in zip(rel.calls, rel.fields[len(rel.group) :], strict=True)
     )
-    made = replace(rel, input=project, group=tuple(range(count)), calls=calls)
-    old = {i: where[k] for i, k in enumerate(keys)}
+    new_aggregate = replace(rel, input=project, group=tuple(range(count)), calls=calls)
+    old = {i: field_map[k] for i, k in enumerate(keys)}
     old |= {len(keys) + i: count + i for i in range(len(calls))}
-    return _Frame(made, remap(frame.condition, where), old)
+    return _Frame(new_aggregate, remap(frame.condition, field_map), old)
 
 
 def _frame_of_join(rel: Join, number: int) -> _Frame:
@@ -453,11 +453,11 @@ def _frame_of_join(rel: Join, number: int) -> _Frame:
     if outside and rel.join_type != "INNER":
         raise _UnsupportedError
     width, old_width = left.rel.width, rel.left.width
-    where = {**left.where, **{old_width + i: width + k for i, k in right.where.items()}}
-    terms = [remap(t, where) for t in outside]
+    field_map = {**left.field_map, **{old_width + i: width + k for i, k in right.field_map.items()}}
+    terms = [remap(t, field_map) for t in outside]
     if left.condition is not None:
         terms.append(left.condition)
     if right.condition is not None:
         terms.append(shift(right.condition, width))
-    join = replace(rel, left=left.rel, right=right.rel, condition=and_(remap(t, where) for t in own))
-    return _Frame(join, and_(terms) if terms else None, where)
+    join = replace(rel, left=left.rel, right=right.rel, condition=and_(remap(t, field_map) for t in own))
+    return _Frame(join, and_(terms) if terms else None, field_map)

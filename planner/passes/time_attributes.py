@@ -41,10 +41,10 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         return replace(rel, input=_materialized(inputs[0], range(rel.width), ("PROCTIME",)))
     if isinstance(rel, Aggregate):
         windows = window_properties(inputs[0])
-        kept = windows.times if windows is not None and windows.grouped_by(rel.group) else ()
-        used = [*(g for g in rel.group if g not in kept), *(a for c in rel.calls for a in c.args)]
+        kept_times = windows.times if windows is not None and windows.grouped_by(rel.group) else ()
+        used_fields = [*(g for g in rel.group if g not in kept_times), *(a for c in rel.calls for a in c.args)]
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
-        return replace(rel, input=_materialized(inputs[0], used), calls=calls)
+        return replace(rel, input=_materialized(inputs[0], used_fields), calls=calls)
     if isinstance(rel, GroupWindowAggregate):
         args = {*rel.group, *(a for c in rel.calls for a in c.args)}
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
@@ -80,7 +80,7 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         return replace(rel, input=inputs[0], call=function)
     if isinstance(rel, Match):
         below = inputs[0]
-        return replace(rel.mapped(lambda rex: _matched(rex, below.fields)), input=below)
+        return replace(rel.mapped(lambda rex: _with_field_types(rex, below.fields)), input=below)
     if isinstance(rel, Rank):
         return replace(rel, input=inputs[0])
     return replace_inputs(rel, inputs)
@@ -91,8 +91,8 @@ def _check_union(rel: Union, inputs: Sequence[Rel]) -> None:
     for position, column in enumerate(zip(*(i.fields for i in inputs), strict=True), 1):
         kinds = {t.kind for _, t in column}
         if len(kinds) > 1:
-            name, given = column[0]
-            timestamp = replace(given, kind=None)
+            name, first_type = column[0]
+            timestamp = replace(first_type, kind=None)
             raise SqlError("SQL112.time", position=position, name=name, timestamp=timestamp, place=rel.last_place)
 
 
@@ -131,13 +131,13 @@ _NAVIGATION = ("FINAL", "LAST", "FIRST", "PREV", "NEXT")
 _MATCH_TIMES = ("MATCH_ROWTIME", "MATCH_PROCTIME")
 
 
-def _matched(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
+def _with_field_types(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
     """A condition or a measure of MATCH_RECOGNIZE with time attributes materialized, but for the time of the match."""
     if isinstance(rex, PatternInputRef):
         return replace(rex, type=fields[rex.index][1])
     if not isinstance(rex, Call) or rex.name in _MATCH_TIMES:
         return rex
-    operands = [_matched(o, fields) for o in rex.operands]
+    operands = [_with_field_types(o, fields) for o in rex.operands]
     keeps = rex.name == "FINAL" and kind(operands[0]) in _MATCH_TIMES
     operands = [_stamp(o) if o.type.kind is not None and not keeps else o for o in operands]
     new = with_operands(rex, operands)
@@ -147,11 +147,11 @@ def _matched(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
 def _materialized(rel: Rel, indexes: Sequence[int] | range, kinds: tuple[str, ...] = ("PROCTIME", "ROWTIME")) -> Rel:
     """``rel`` with the time attributes of these kinds among ``indexes`` as timestamps."""
     fields = rel.fields
-    wanted = {i for i in indexes if fields[i][1].kind in kinds}
-    if not wanted:
+    time_fields = {i for i in indexes if fields[i][1].kind in kinds}
+    if not time_fields:
         return rel
     exprs = [InputRef(t, i) for i, (_, t) in enumerate(fields)]
-    new: list[Rex] = [_stamp(e) if i in wanted else e for i, e in enumerate(exprs)]
+    new: list[Rex] = [_stamp(e) if i in time_fields else e for i, e in enumerate(exprs)]
     if isinstance(rel, Calc):
-        return replace(rel, exprs=tuple(_stamp(e) if i in wanted else e for i, e in enumerate(rel.exprs)))
+        return replace(rel, exprs=tuple(_stamp(e) if i in time_fields else e for i, e in enumerate(rel.exprs)))
     return Calc(rel, tuple(new), tuple(field_names(rel)))

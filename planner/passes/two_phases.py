@@ -63,10 +63,10 @@ def _phased(node: Physical, incremental: bool) -> Physical:
     local = LocalAggregate(below.rel, rel.group, rel.calls, retracts, retraction, rel.level)
     keys = tuple(range(len(rel.group)))
     exchange = Exchange(local, keys)
-    made = GlobalAggregate(exchange, rel, retracts, retraction, below.rel)
+    global_aggregate = GlobalAggregate(exchange, rel, retracts, retraction, below.rel)
     inserts: Kinds = frozenset({"INSERT"})
     lower = Physical(local, (below,), inserts, "NONE")
-    return replace(node, rel=made, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
+    return replace(node, rel=global_aggregate, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
 
 
 def _incremental(node: Physical, rel: Aggregate, partial: Physical, lower: GlobalAggregate) -> Physical:
@@ -77,7 +77,7 @@ def _incremental(node: Physical, rel: Aggregate, partial: Physical, lower: Globa
     exchange = Exchange(middle, tuple(range(len(rel.group))))
     calls = lower.original.calls
     star = next((i for i, c in enumerate(calls) if c.function == "COUNT" and not c.args and c.filter < 0), None)
-    made = GlobalAggregate(
+    global_aggregate = GlobalAggregate(
         exchange,
         rel,
         lower.retracts,
@@ -86,7 +86,7 @@ def _incremental(node: Physical, rel: Aggregate, partial: Physical, lower: Globa
         star if lower.retraction else None,
     )
     step = Physical(middle, partial.inputs, partial.inputs[0].kinds, "NONE")
-    return replace(node, rel=made, inputs=(Physical(exchange, (step,), step.kinds, "NONE"),))
+    return replace(node, rel=global_aggregate, inputs=(Physical(exchange, (step,), step.kinds, "NONE"),))
 
 
 def windows_in_two_phases(node: Physical, options: Mapping[str, str]) -> Physical:
@@ -117,10 +117,10 @@ def _windows_phased(node: Physical) -> Physical:
     else:
         position = WindowPosition(window, time_type, end=end)
     original = replace(rel, input=below.rel)
-    made = GlobalWindowAggregate(exchange, original, position, retraction, below.rel)
+    global_aggregate = GlobalWindowAggregate(exchange, original, position, retraction, below.rel)
     inserts: Kinds = frozenset({"INSERT"})
     lower = Physical(local, (below,), inserts, "NONE")
-    return replace(node, rel=made, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
+    return replace(node, rel=global_aggregate, inputs=(Physical(exchange, (lower,), lower.kinds, "NONE"),))
 
 
 _ENABLED = "table.exec.mini-batch.enabled"
@@ -150,7 +150,7 @@ def _is_row_by_row(rel: Rel) -> bool:
 
 
 def joins_by_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
-    """``rel``, a sink with its plan, whose joins tell that mini-batches are on: in any case, as in Flink."""
+    """``rel``, a sink with its plan, whose joins record that mini-batches are on: in any case, as in Flink."""
     if not _mini_batches(options):
         return rel
     return transform_up(rel, lambda r: replace(r, mini_batch=True) if isinstance(r, Join) else None)
@@ -162,15 +162,15 @@ def assign_mini_batches(rel: Rel, options: Mapping[str, str]) -> Rel:
         return rel
     interval = value(options, "table.exec.mini-batch.allow-latency")
     assert isinstance(interval, int)
-    return _assigned(rel, interval, False)
+    return _with_assigner(rel, interval, False)
 
 
-def _assigned(rel: Rel, interval: int, rowtime: bool) -> Rel:
-    """``rel`` with its assigners; ``rowtime`` tells of the operators above."""
+def _with_assigner(rel: Rel, interval: int, rowtime: bool) -> Rel:
+    """``rel`` with its assigners; ``rowtime`` is about the operators above."""
     if isinstance(rel, (WatermarkAssigner, Scan)):
         return MiniBatchAssigner(rel, interval, rowtime)
     operator = operator_of(type(rel))
     if operator.stops_mini_batches:
         return rel
     rowtime = rowtime or operator.waits_for_watermarks(rel)
-    return replace_inputs(rel, [_assigned(i, interval, rowtime) for i in rel.inputs])
+    return replace_inputs(rel, [_with_assigner(i, interval, rowtime) for i in rel.inputs])

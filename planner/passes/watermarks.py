@@ -27,10 +27,10 @@ def push_watermarks(rel: Rel, options: Mapping[str, str]) -> Rel:
         return rel
     below = rel.input
     if isinstance(below, Scan) and _makes_watermarks(below):
-        return _told(rel, below, replace(below, types=tuple(t for _, t in rel.fields)), options)
+        return _with_watermarks(rel, below, replace(below, types=tuple(t for _, t in rel.fields)), options)
     if isinstance(below, Calc) and isinstance(below.input, Scan) and _makes_watermarks(below.input):
         assigner = replace(rel, watermark=substitute(rel.watermark, list(below.exprs)))
-        scan = _told(assigner, below.input, below.input, options)
+        scan = _with_watermarks(assigner, below.input, below.input, options)
         exprs = list(below.exprs)
         exprs[rel.rowtime] = call("REINTERPRET", (exprs[rel.rowtime],), rel.fields[rel.rowtime][1])
         return replace(below, input=scan, exprs=tuple(exprs))
@@ -41,16 +41,18 @@ def _makes_watermarks(scan: Scan) -> bool:
     return "WatermarkPushDown" in find_connector(scan.table.options).abilities
 
 
-def _told(assigner: WatermarkAssigner, scan: Scan, produced: Scan, options: Mapping[str, str]) -> Scan:
-    """``produced``, which makes the watermarks of ``assigner`` over the fields of ``scan``."""
-    given = {k.removeprefix(PREFIX): text for k, text in scan.table.options.items() if k.startswith(PREFIX)}
+def _with_watermarks(
+    assigner: WatermarkAssigner, scan: Scan, scan_with_rowtime: Scan, options: Mapping[str, str]
+) -> Scan:
+    """``scan_with_rowtime``, which makes the watermarks of ``assigner`` over the fields of ``scan``."""
+    watermark_options = {k.removeprefix(PREFIX): text for k, text in scan.table.options.items() if k.startswith(PREFIX)}
     idle = value(options, "table.exec.source.idle-timeout")
     ability = WatermarkAbility(
         assigner.watermark,
         scan.names,
-        produced.fields,
+        scan_with_rowtime.fields,
         field_names(assigner)[assigner.rowtime],
         idle if isinstance(idle, int) and idle > 0 else -1,
-        tuple(sorted(given.items())),
+        tuple(sorted(watermark_options.items())),
     )
-    return replace(produced, abilities=(*scan.abilities, ability))
+    return replace(scan_with_rowtime, abilities=(*scan.abilities, ability))

@@ -90,21 +90,22 @@ def _windows_of(rel: Project) -> list[Over]:
 
 def _below(rel: Project, window: Over) -> tuple[Rel, list[Rex]]:
     """The projection of the operands of windows, and its expressions; the input itself where it has them all."""
-    told = _told(rel.input)
-    level = _level_zero(rel, told)
+    window_fields = _fields_of_window(rel.input)
+    level = _level_zero(rel, window_fields)
     fields = rel.input.fields
     constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(window))
-    hidden = _group_number(rel.input)
-    given = [isinstance(e, InputRef) and e.index not in told for e in level]
+    group_number = _group_number(rel.input)
+    are_fields = [isinstance(e, InputRef) and e.index not in window_fields for e in level]
     order_fields = {e.index for e, _, _ in window.order if isinstance(e, InputRef)}
     free = all(isinstance(p, InputRef | Literal) for p in window.partition) and not constants
-    if free and all(g or _of_order(e, order_fields) for g, e in zip(given, level, strict=True)):
-        level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != hidden]
-        given = [True] * len(level)
-    if len(level) >= len(fields) and all(given) and is_identity(level, rel.input):
+    if free and all(g or _of_order(e, order_fields) for g, e in zip(are_fields, level, strict=True)):
+        level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != group_number]
+        are_fields = [True] * len(level)
+    if len(level) >= len(fields) and all(are_fields) and is_identity(level, rel.input):
         return rel.input, level
     names = [
-        fields[e.index][0] if isinstance(e, InputRef) and e.index not in told else f"${i}" for i, e in enumerate(level)
+        fields[e.index][0] if isinstance(e, InputRef) and e.index not in window_fields else f"${i}"
+        for i, e in enumerate(level)
     ]
     return Project(rel.input, tuple(level), tuple(names)), level
 
@@ -134,8 +135,8 @@ def _window_over(below: Rel, level: Sequence[Rex], overs: Sequence[Over]) -> Win
 
 def _of_order(rex: Rex, order: Collection[int]) -> bool:
     """Whether it is computed of nothing but what the window is ordered by; Flink does that above."""
-    used = set(input_refs(rex))
-    return not isinstance(rex, InputRef) and bool(used) and used <= set(order)
+    order_refs = set(input_refs(rex))
+    return not isinstance(rex, InputRef) and bool(order_refs) and order_refs <= set(order)
 
 
 def _window_key(over: Over) -> object:
@@ -172,7 +173,7 @@ def _call(over: Over, args: tuple[int, ...], name: str) -> AggCall:
 
 
 def _group_number(rel: Rel) -> int | None:
-    """Of an aggregate over grouping sets the field that tells them apart, which is none of the query's: Flink adds it
+    """Of an aggregate over grouping sets the field that distinguishes them, which is none of the query's: Flink adds it
     later."""
     if not isinstance(rel, Aggregate) or not isinstance(rel.input, Expand):
         return None
@@ -201,27 +202,29 @@ def _names_above(rel: Project, window: Rel, number: int, exprs: Sequence[Rex]) -
     )
 
 
-def _told(rel: Rel) -> frozenset[int]:
-    """The fields that tell of the window of a GROUP BY, its start for one: Flink still computes them above, and above a
-    HAVING, below which the fields of the aggregate stand under their names."""
+def _fields_of_window(rel: Rel) -> frozenset[int]:
+    """The fields that are properties of the window of a GROUP BY, such as its start. Flink still computes them above,
+    and above a HAVING, below which the fields of the aggregate stand under their names."""
     if isinstance(rel, GroupWindowAggregate):
         return frozenset(range(rel.width - len(rel.properties), rel.width))
     if isinstance(rel, Filter):
-        return _told(rel.input)
+        return _fields_of_window(rel.input)
     if isinstance(rel, Project) and isinstance(rel.input, GroupWindowAggregate):
-        told = {i: field_names(rel.input)[i] for i in _told(rel.input)}
-        given = enumerate(zip(rel.exprs, rel.names, strict=True))
-        return frozenset(i for i, (e, name) in given if isinstance(e, InputRef) and told.get(e.index) == name)
+        window_names = {i: field_names(rel.input)[i] for i in _fields_of_window(rel.input)}
+        named_exprs = enumerate(zip(rel.exprs, rel.names, strict=True))
+        return frozenset(
+            i for i, (e, name) in named_exprs if isinstance(e, InputRef) and window_names.get(e.index) == name
+        )
     return frozenset()
 
 
-def _level_zero(rel: Project, told: Collection[int]) -> list[Rex]:
-    """What is computed below the window: the fields not ``told`` that are used above or by it, then other
+def _level_zero(rel: Project, window_fields: Collection[int]) -> list[Rex]:
+    """What is computed below the window: the fields not ``window_fields`` that are used above or by it, then other
     expressions, each after its own operands; the window's order comes before its partition. Constants are there if
     the window is ordered by them."""
     orders: list[Rex] = []
     program: list[Rex] = []
-    used: list[Rex] = []
+    used_exprs: list[Rex] = []
 
     def register(e: Rex) -> None:
         if isinstance(e, Over):
@@ -236,7 +239,7 @@ def _level_zero(rel: Project, told: Collection[int]) -> list[Rex]:
 
     def use(e: Rex) -> None:
         if not _has_over(e):
-            used.append(e)
+            used_exprs.append(e)
             return
         for child in e.children:
             use(child)
@@ -244,9 +247,11 @@ def _level_zero(rel: Project, told: Collection[int]) -> list[Rex]:
     for e in rel.exprs:
         register(e)
         use(e)
-    wanted = [e for e in program if member(e, used) and (not isinstance(e, Literal) or member(e, orders))]
-    refs = sorted((e for e in wanted if isinstance(e, InputRef) and e.index not in told), key=lambda e: e.index)
-    return [*refs, *(e for e in wanted if not isinstance(e, InputRef) or e.index in told)]
+    level_exprs = [e for e in program if member(e, used_exprs) and (not isinstance(e, Literal) or member(e, orders))]
+    refs = sorted(
+        (e for e in level_exprs if isinstance(e, InputRef) and e.index not in window_fields), key=lambda e: e.index
+    )
+    return [*refs, *(e for e in level_exprs if not isinstance(e, InputRef) or e.index in window_fields)]
 
 
 # Window functions that are no top-N query: aggregates over frames.
@@ -268,39 +273,40 @@ def check_over_aggregate(rel: Rel) -> Rel | None:
     if not isinstance(rel, OverAggregate):
         return None
     if len(rel.order) != 1:
-        raise _refused("is not ordered by one field", rel, "ORDER BY one column")
+        raise _refusal("is not ordered by one field", rel, "ORDER BY one column")
     _, ascending, _ = rel.order[0]
     if not ascending:
-        raise _refused("is ordered downwards", rel, "ORDER BY one column, ascending")
+        raise _refusal("is ordered downwards", rel, "ORDER BY one column, ascending")
     if rel.frame.upper.kind != "CURRENT_ROW" or rel.frame.lower.kind == "FOLLOWING":
-        raise _refused("has rows after the current one", rel, "a frame that ends with CURRENT ROW")
+        raise _refusal("has rows after the current one", rel, "a frame that ends with CURRENT ROW")
     if rel.frame.lower.kind == "CURRENT_ROW":
-        raise _refused("begins with the current row", rel, "0 PRECEDING")
+        raise _refusal("begins with the current row", rel, "0 PRECEDING")
     if is_python(rel):
         if not all(call.is_user_defined for call in rel.calls):
-            raise _refused("has functions of Python and others", rel, "functions of Python only")
+            raise _refusal("has functions of Python and others", rel, "functions of Python only")
         if rel.frame.lower.kind != "PRECEDING":
-            raise _refused(
+            raise _refusal(
                 "of a function of Python has no bound", rel, "ROWS BETWEEN n PRECEDING AND CURRENT ROW, or RANGE"
             )
     if rel.by_time:
         return None
     if rel.frame.lower.kind == "PRECEDING":
-        raise _refused("has a bound and is not ordered by a time attribute", rel, "ORDER BY a time attribute")
+        raise _refusal("has a bound and is not ordered by a time attribute", rel, "ORDER BY a time attribute")
     if any(call.function == "LAG" for call in rel.calls):
-        raise _refused("of LAG is not ordered by a time attribute", rel, "ORDER BY a time attribute")
+        raise _refusal("of LAG is not ordered by a time attribute", rel, "ORDER BY a time attribute")
     return None
 
 
 def check_window_table(rel: Rel) -> Rel | None:
-    """Raises SqlError SQL119, for windows over what is no time attribute any more: a join without bounds in time, an
-    aggregate and DISTINCT make plain timestamps of time attributes (``StreamPhysicalWindowTableFunctionRule``)."""
+    """Raises SqlError SQL119, for windows over a field that is no longer a time attribute: a join without bounds in
+    time, an aggregate and DISTINCT make plain timestamps of time attributes
+    (``StreamPhysicalWindowTableFunctionRule``)."""
     if not isinstance(rel, WindowTable) or rel.position.time_type.kind is not None:
         return None
-    name, given = rel.input.fields[rel.time]
+    name, time_type = rel.input.fields[rel.time]
     raise SqlError(
         "SQL119",
-        problem=f"{rel.window.kind} needs a time attribute, and '{name}' is a plain {given.summary()} here",
+        problem=f"{rel.window.kind} needs a time attribute, and '{name}' is a plain {time_type.summary()} here",
         place=rel.place,
         expected="a time attribute that no operator below has made a plain timestamp",
         hint="a join without bounds in time, GROUP BY and DISTINCT do so: use the window below them",
@@ -308,22 +314,23 @@ def check_window_table(rel: Rel) -> Rel | None:
 
 
 def check_match(rel: Rel) -> Rel | None:
-    """Raises SqlError SQL181, for MATCH_RECOGNIZE over what is no time attribute any more (``StreamExecMatch``)."""
+    """Raises SqlError SQL181, for MATCH_RECOGNIZE over a field that is no longer a time attribute
+    (``StreamExecMatch``)."""
     if not isinstance(rel, Match):
         return None
-    name, given = rel.input.fields[rel.order[0][0]]
-    if given.kind is not None:
+    name, order_type = rel.input.fields[rel.order[0][0]]
+    if order_type.kind is not None:
         return None
     raise SqlError(
         "SQL181",
-        problem=f"'{name}', which its ORDER BY begins with, is a plain {given.summary()} here",
+        problem=f"'{name}', which its ORDER BY begins with, is a plain {order_type.summary()} here",
         place=rel.place,
         hint="a join without bounds in time, GROUP BY and DISTINCT make plain timestamps of time attributes: "
         "match the rows below them",
     )
 
 
-def _refused(why: str, rel: OverAggregate, expected: str) -> SqlError:
+def _refusal(why: str, rel: OverAggregate, expected: str) -> SqlError:
     return SqlError("SQL164", why=why, place=rel.place, expected=expected)
 
 
@@ -357,34 +364,36 @@ def emit_windows(rel: Rel, options: Mapping[str, str]) -> Rel:
 
 
 def unnamed_below_group_windows(rel: Rel) -> Rel | None:
-    """What is computed below windows of a GROUP BY has no name, nor has what is told of other windows: the projection
-    is made anew there, without names (``LogicalWindowAggregateRuleBase``)."""
+    """What is computed below windows of a GROUP BY has no name, nor have properties of other windows: the projection is
+    created again there, without names (``LogicalWindowAggregateRuleBase``)."""
     if not isinstance(rel, GroupWindowAggregate) or not isinstance(rel.input, Project):
         return None
     project, below = rel.input, rel.input.input
-    told = _told(below)
-    given = zip(project.exprs, project.names, strict=True)
-    names = unique_names([_inferred(e, n, below, told) or f"$f{i}" for i, (e, n) in enumerate(given)])
+    window_fields = _fields_of_window(below)
+    named_exprs = zip(project.exprs, project.names, strict=True)
+    names = unique_names(
+        [_inferred_name(e, n, below, window_fields) or f"$f{i}" for i, (e, n) in enumerate(named_exprs)]
+    )
     return None if names == [*project.names] else replace(rel, input=replace(project, names=tuple(names)))
 
 
 def untold_group_windows(rel: Rel) -> Rel | None:
-    """Windows of a GROUP BY of which a projection asks nothing tell nothing (``WindowPropertiesRules``)."""
+    """Windows of a GROUP BY have no properties if the projection above uses none (``WindowPropertiesRules``)."""
     if not isinstance(rel, Project) or not isinstance(rel.input, GroupWindowAggregate) or not rel.input.tells:
         return None
-    if _told(rel.input) & {i for e in rel.exprs for i in input_refs(e)}:
+    if _fields_of_window(rel.input) & {i for e in rel.exprs for i in input_refs(e)}:
         return None
     return replace(rel, input=replace(rel.input, tells=False))
 
 
-def _inferred(rex: Rex, name: str, below: Rel, told: Collection[int]) -> str | None:
+def _inferred_name(rex: Rex, name: str, below: Rel, window_fields: Collection[int]) -> str | None:
     """The name that an expression has by itself (``RelBuilder.inferAlias``): a field its own, and a CAST that of what
     it casts."""
     if isinstance(rex, InputRef):
-        return below.fields[rex.index][0] if rex.index not in told else None
+        return below.fields[rex.index][0] if rex.index not in window_fields else None
     if kind(rex) != "CAST":
         return None
-    return _inferred(rex.children[0], name, below, told)
+    return _inferred_name(rex.children[0], name, below, window_fields)
 
 
 def window_aggregate(rel: Rel) -> Rel | None:
@@ -396,71 +405,71 @@ def window_aggregate(rel: Rel) -> Rel | None:
     """
     if not isinstance(rel, Aggregate):
         return None
-    found = window_properties(rel.input)
-    if found is None or not found.grouped_by(rel.group):
+    properties_below = window_properties(rel.input)
+    if properties_below is None or not properties_below.grouped_by(rel.group):
         return None
     if is_python(rel):  # what Flink has no operator on windows for: a group as any other
         return None
-    window = found.window
+    window = properties_below.window
     if window.kind == "HOP" and window.size % window.step:
         raise SqlError("SQL163", size=window.size, step=window.step, place=rel.place)
-    starts = [g for g in rel.group if g in found.starts]
-    ends = [g for g in rel.group if g in found.ends]
-    times = [g for g in rel.group if g in found.times]
-    keys = tuple(g for g in rel.group if g not in found.columns)
+    starts = [g for g in rel.group if g in properties_below.starts]
+    ends = [g for g in rel.group if g in properties_below.ends]
+    times = [g for g in rel.group if g in properties_below.times]
+    keys = tuple(g for g in rel.group if g not in properties_below.columns)
     if window.kind == "SESSION" and {*keys} != {*window.keys}:  # a group as any other
         return None
-    last: Property = ("window_time", "Rowtime" if found.time_type.kind == "ROWTIME" else "Proctime")
+    last: Property = ("window_time", "Rowtime" if properties_below.time_type.kind == "ROWTIME" else "Proctime")
     properties: list[Property] = [("window_start", "WindowStart")] * len(starts)
     properties += [("window_end", "WindowEnd")] * len(ends)
     properties += [last] * len(times)
-    position = WindowPosition(window, found.time_type, start=starts[0], end=ends[0])
-    made = WindowAggregate(rel.input, keys, rel.calls, position, tuple(properties), rel.place, rel.hint)
-    pulled = _pulled_up(made, found)
+    position = WindowPosition(window, properties_below.time_type, start=starts[0], end=ends[0])
+    new_aggregate = WindowAggregate(rel.input, keys, rel.calls, position, tuple(properties), rel.place, rel.hint)
+    pulled = _pulled_up(new_aggregate, properties_below)
     fields = pulled.fields
     first = len(keys) + len(rel.calls)
-    where = {g: i for i, g in enumerate(keys)} | {g: first + i for i, g in enumerate([*starts, *ends, *times])}
-    order = [*(where[g] for g in rel.group), *range(len(keys), first)]
+    field_map = {g: i for i, g in enumerate(keys)} | {g: first + i for i, g in enumerate([*starts, *ends, *times])}
+    order = [*(field_map[g] for g in rel.group), *range(len(keys), first)]
     refs = tuple(InputRef(fields[i][1], i) for i in order)
-    return Calc(pulled, refs, tuple(field_names(rel)), input_names=tuple(field_names(made)))
+    return Calc(pulled, refs, tuple(field_names(rel)), input_names=tuple(field_names(new_aggregate)))
 
 
-def _pulled_up(rel: WindowAggregate, found: WindowProperties) -> WindowAggregate:
+def _pulled_up(rel: WindowAggregate, properties_below: WindowProperties) -> WindowAggregate:
     """``rel`` with the window table function below it taken in, if only its own fields are made of windows. Flink's
     rule asks for a calc between them."""
     if isinstance(rel.input, WindowTable):
         return rel
-    used = {a for c in rel.calls for a in (*c.args, *([c.filter] if c.filter >= 0 else ()))}
-    if used & found.columns:
+    used_fields = {a for c in rel.calls for a in (*c.args, *([c.filter] if c.filter >= 0 else ()))}
+    if used_fields & properties_below.columns:
         return rel
     below = _without_window(rel.input)
     if below is None:
         return rel
-    narrowed, where = below.rel, below.places
-    if isinstance(narrowed, Calc) and is_trivial(narrowed):
-        narrowed = narrowed.input
+    new_input, field_map = below.rel, below.places
+    if isinstance(new_input, Calc) and is_trivial(new_input):
+        new_input = new_input.input
     window = rel.position.window
     if window.kind == "SESSION":
         if below.keys is None:
             return rel
         window = replace(window, keys=below.keys)
     calls = tuple(
-        replace(c, args=tuple(where[a] for a in c.args), filter=where[c.filter] if c.filter >= 0 else -1)
+        replace(c, args=tuple(field_map[a] for a in c.args), filter=field_map[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
     position = WindowPosition(window, rel.position.time_type, time=below.time)
-    return replace(rel, input=narrowed, group=tuple(where[g] for g in rel.group), calls=calls, position=position)
+    return replace(rel, input=new_input, group=tuple(field_map[g] for g in rel.group), calls=calls, position=position)
 
 
 @dataclass(frozen=True)
-class _Narrowed:
+class _RelWithoutWindow:
     """A relation without its window table function.
 
     Attributes:
         rel: with the other fields, and the time attribute, which is added where it is not one of them.
         time: the time attribute.
         places: field of the relation before -> field now.
-        keys: of its sessions; None where one is lost.
+        keys: of its sessions; None if one is lost.
     """
 
     rel: Rel
@@ -469,43 +478,45 @@ class _Narrowed:
     keys: tuple[int, ...] | None
 
 
-def _without_window(rel: Rel) -> _Narrowed | None:
+def _without_window(rel: Rel) -> _RelWithoutWindow | None:
     """What ``rel`` is without its window table function. None where something is computed of windows."""
     if isinstance(rel, WindowTable):
-        return _Narrowed(rel.input, rel.time, {i: i for i in range(rel.input.width)}, rel.window.keys)
+        return _RelWithoutWindow(rel.input, rel.time, {i: i for i in range(rel.input.width)}, rel.window.keys)
     if not isinstance(rel, (Calc, Expand)):
         return None
-    found = _without_window(rel.input)
+    narrow_input = _without_window(rel.input)
     windows = window_properties(rel.input)
-    if found is None or windows is None:
+    if narrow_input is None or windows is None:
         return None
-    below, time, where, keys = found.rel, found.time, found.places, found.keys
+    below, time, field_map, keys = narrow_input.rel, narrow_input.time, narrow_input.places, narrow_input.keys
     rows = rel.projects if isinstance(rel, Expand) else (rel.exprs,)
-    asked: list[Rex] = [e for row in rows for e in row if not isinstance(e, InputRef)]
+    conditions: list[Rex] = [e for row in rows for e in row if not isinstance(e, InputRef)]
     if isinstance(rel, Calc) and rel.condition is not None:
-        asked.append(rel.condition)
-    if any(i in windows.columns for e in asked for i in input_refs(e)):
+        conditions.append(rel.condition)
+    if any(i in windows.columns for e in conditions for i in input_refs(e)):
         return None
-    kept = [p for p in range(rel.width) if not all(_is_one_of(row[p], windows.columns) for row in rows)]
-    if any(_is_one_of(row[p], windows.columns) for p in kept for row in rows):
+    kept_fields = [p for p in range(rel.width) if not all(_is_one_of(row[p], windows.columns) for row in rows)]
+    if any(_is_one_of(row[p], windows.columns) for p in kept_fields for row in rows):
         return None
-    places = {p: i for i, p in enumerate(kept)}
-    new = [[remap(row[p], where) for p in kept] for row in rows]
-    at = next((i for i in range(len(kept)) if all(_is_one_of(row[i], {time}) for row in new)), None)
-    names = [field_names(rel)[p] for p in kept]
+    places = {p: i for i, p in enumerate(kept_fields)}
+    new = [[remap(row[p], field_map) for p in kept_fields] for row in rows]
+    at = next((i for i in range(len(kept_fields)) if all(_is_one_of(row[i], {time}) for row in new)), None)
+    names = [field_names(rel)[p] for p in kept_fields]
     if keys is not None:
-        places_of = [next((i for i in range(len(kept)) if all(_is_one_of(r[i], {k}) for r in new)), None) for k in keys]
+        places_of = [
+            next((i for i in range(len(kept_fields)) if all(_is_one_of(r[i], {k}) for r in new)), None) for k in keys
+        ]
         keys = None if None in places_of else tuple(p for p in places_of if p is not None)
     if at is None:
-        at = len(kept)
+        at = len(kept_fields)
         attribute: Rex = InputRef(below.fields[time][1], time)
         new = [[*row, attribute] for row in new]
         names.append(fresh_name(field_names(below)[time], names))
     if isinstance(rel, Calc):
-        condition = None if rel.condition is None else remap(rel.condition, where)
+        condition = None if rel.condition is None else remap(rel.condition, field_map)
         calc = replace(rel, input=below, exprs=tuple(new[0]), names=tuple(names), condition=condition)
-        return _Narrowed(calc, at, places, keys)
-    types = [rel.types[p] for p in kept]
+        return _RelWithoutWindow(calc, at, places, keys)
+    types = [rel.types[p] for p in kept_fields]
     types += [below.fields[time][1]] * (len(names) - len(types))
     expanded = replace(
         rel,
@@ -515,7 +526,7 @@ def _without_window(rel: Rel) -> _Narrowed | None:
         types=tuple(types),
         id_field=places[rel.id_field],
     )
-    return _Narrowed(expanded, at, places, keys)
+    return _RelWithoutWindow(expanded, at, places, keys)
 
 
 def _is_one_of(rex: Rex, fields: Sequence[int] | frozenset[int] | set[int]) -> bool:
@@ -529,15 +540,15 @@ def rank_in_window(rel: Rel) -> Rel | None:
     Raises:
         SqlError: SQL150, for a number of rows that is not constant.
     """
-    found = window_properties(rel.input) if isinstance(rel, Rank) else None
-    if not isinstance(rel, Rank) or found is None or not found.grouped_by(rel.partition):
+    window_below = window_properties(rel.input) if isinstance(rel, Rank) else None
+    if not isinstance(rel, Rank) or window_below is None or not window_below.grouped_by(rel.partition):
         return None
-    keys = tuple(p for p in rel.partition if p not in found.columns)
+    keys = tuple(p for p in rel.partition if p not in window_below.columns)
     position = WindowPosition(
-        found.window,
-        found.time_type,
-        start=next(p for p in rel.partition if p in found.starts),
-        end=next(p for p in rel.partition if p in found.ends),
+        window_below.window,
+        window_below.time_type,
+        start=next(p for p in rel.partition if p in window_below.starts),
+        end=next(p for p in rel.partition if p in window_below.ends),
     )
     order = rel.order[0][0]
     if rel.is_deduplication and len(rel.order) == 1 and rel.fields[order][1].kind == "ROWTIME":

@@ -1,4 +1,4 @@
-"""Which fields of updates must be the same when they are taken back, and which are not.
+"""Which fields of updates must be the same when they are retracted, and which are not.
 
 Source: Flink's ``StreamNonDeterministicUpdatePlanVisitor``, without what only its physical plan knows (whether a table
 that is looked up changes, whether a function of a user is deterministic).
@@ -112,7 +112,7 @@ def _varying_calls(node: ExecNode, wanted_fields: Fields, width: int) -> Iterato
 
 
 def _metadata(subject: Subject, node: ExecNode, wanted_fields: Fields) -> Iterator[Varying]:
-    """Metadata of a table with changes: of another event than the row that is taken back."""
+    """Metadata of a table with changes: of another event than the row that is retracted."""
     mode = subject.modes.get(node.id)
     if not isinstance(node, TableSourceScan) or mode is None or len(mode) < 2:
         return

@@ -1,4 +1,4 @@
-"""Lints plans: asks every rule, places what they find in the text, leaves out what is suppressed, and fixes.
+"""Lints plans: asks every rule, places what they find in the text, omits what is suppressed, and fixes.
 
 Error codes: OPT420, OPT421.
 """
@@ -31,7 +31,7 @@ class Finding:
         node_id, operator, uid: the operator it is about.
         state, state_name: the state it is about, if it is about one.
         place: file, line, column, pointer.
-        edit: what ``--fix`` changes; None where there is no one right answer.
+        edit: what ``--fix`` changes; None if there is no one right answer.
     """
 
     code: str
@@ -156,7 +156,7 @@ def lint(
     Args:
         document: the plan.
         session: options of the session, for states whose TTL neither the plan nor the node says.
-        against: the plan that wrote the checkpoint this one would go on from, for rules that compare.
+        against: the plan that wrote the checkpoint this one would continue from, for rules that compare.
         observed: how the states of that checkpoint were used, for rules that judge by it.
         rules: see :func:`choose`; all by default.
         severities: per code, instead of the rule's own.

@@ -11,7 +11,7 @@ from stateplan.execnodes.nodes.sink import Sink
 
 
 def source_field(graph: ExecGraph, node: ExecNode, field: int) -> tuple[int, int] | None:
-    """The input and its field that field ``field`` of ``node`` is; None where the node makes it.
+    """The input and its field that field ``field`` of ``node`` is; None if the node makes it.
 
     A field is passed on where its computed type is the very object of the field of an input.
     """
@@ -32,7 +32,7 @@ def origin(graph: ExecGraph, node: ExecNode, field: int) -> tuple[ExecNode, int]
 
 
 def keys(node: ExecNode, position: int) -> tuple[int, ...]:
-    """The fields of an input by which ``node`` keeps its rows; empty where it keeps them together."""
+    """The fields of an input by which ``node`` keeps its rows; empty if it keeps them together."""
     if isinstance(node, OpaqueNode):
         return ()
     fields = vars(node)
@@ -51,7 +51,7 @@ def keys(node: ExecNode, position: int) -> tuple[int, ...]:
 
 
 def primary_key(sink: ExecNode) -> tuple[int, ...]:
-    """The fields of a sink's input that its table has as primary key; empty where that is not known."""
+    """The fields of a sink's input that its table has as primary key; empty if that is not known."""
     table = sink.dynamic_table_sink.table.resolved_table if isinstance(sink, Sink) else None
     key = table.table_schema.primary_key if table is not None else None
     if table is None or key is None:

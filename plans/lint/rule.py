@@ -14,7 +14,7 @@ from stateplan.plans.lint.subject import State, Subject
 
 
 class Severity(StrEnum):
-    """How bad a finding is: the result can be wrong; or it works as told, and is often not what was meant."""
+    """How bad a finding is: the result can be wrong; or it works as written, and is often not what was meant."""
 
     WARNING = "warning"
     ADVICE = "advice"
@@ -48,7 +48,7 @@ class Problem:
         state: index of the state it is about, if it is about one.
         pointer: JSON pointer within the node of what it is about, where that is not a state.
         on_key: whether the key is meant, not the value.
-        edit: what ``--fix`` changes; None where there is no one right answer.
+        edit: what ``--fix`` changes; None if there is no one right answer.
     """
 
     node: ExecNode
@@ -123,8 +123,8 @@ def at_state(state: State, message: str, hint: str, edit: SetTtl | None = None) 
 def short_ttl_problem(subject: Subject, state: State, ttl: int, message: str) -> Problem:
     """The problem that ``state`` expires too early, and ``ttl`` would do.
 
-    There is no fix where it would let state grow without end: never, for rows that nothing takes back; nor where a
-    hint in the SQL says the TTL, which would no longer be true.
+    There is no fix where it would let state grow without end: never, for rows that nothing retracts; nor where a hint
+    in the SQL says the TTL, which would no longer be true.
     """
     hint = f'set its TTL to "{format_ttl(ttl)}"' + (" (never)" if ttl == NEVER else "")
     compiled_ttl = compiled_ttls(state.node)[state.index : state.index + 1]

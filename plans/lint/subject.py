@@ -17,7 +17,7 @@ from stateplan.plans.plan_metadata import KEY, SUPPRESS
 from stateplan.runtime.metrics.state_uses import StateUses
 
 _PARTIAL = frozenset({"local-group-aggregate", "incremental-group-aggregate", "exchange"})
-"""Operators behind which the kinds of changes do not tell whether rows are taken back."""
+"""Operators behind which the kinds of changes do not say whether rows are retracted."""
 
 
 SUPPRESSIONS = f"/{KEY}/{SUPPRESS}"
@@ -64,7 +64,7 @@ class Subject:
     Args:
         document: the plan.
         session: options of the session, for states whose TTL neither the plan nor the node says.
-        against: the plan that wrote the checkpoint the new one would go on from.
+        against: the plan that wrote the checkpoint the new one would continue from.
         observed: how that checkpoint's states were used.
 
     Raises:
@@ -87,7 +87,7 @@ class Subject:
 
     @cached_property
     def modes(self) -> Mapping[int, ChangelogMode | None]:
-        """What each operator emits; None where it cannot be told."""
+        """What each operator emits; None if it cannot be determined."""
         return changelog_modes(self.graph)
 
     @property
@@ -100,9 +100,9 @@ class Subject:
         return (state for node in self.graph.nodes for state in self.states.get(node.id, ()))
 
     def gets(self, node: ExecNode, position: int = 0) -> ChangelogMode | None:
-        """Which changes an input of ``node`` brings; None where it cannot be told.
+        """Which changes an input of ``node`` brings; None if it cannot be determined.
 
-        Partial results of a local aggregate are insertions, and take back what its input does.
+        Partial results of a local aggregate are insertions, and retract what its input does.
         """
         source = self.graph.inputs(node)[position]
         while source.title in _PARTIAL:
@@ -123,7 +123,7 @@ class Subject:
         return self._nearest((state.node.id, state.input))
 
     def longest_in_front(self, state: State) -> State | None:
-        """Of those, the one that lives longest; None when there is none."""
+        """Of those, the one that lives longest; None if there is none."""
         states = self.in_front(state)
         return longest(states) if states else None
 

@@ -274,7 +274,7 @@ def _window_in_key(subject: Subject, state: State) -> ExecNode | None:
 
 
 def _length(node: ExecNode, part: str) -> int:
-    """The size of an operator's windows, or the time between two of their ends, ms; 0 where it is not known."""
+    """The size of an operator's windows, or the time between two of their ends, ms; 0 if it is not known."""
     windowing = windowing_of(node)
     window: object = None if windowing is None else windowing.window
     if isinstance(node, GroupWindowAggregate):

@@ -1,4 +1,4 @@
-"""Rules that judge TTLs by how old rows were when they were used, as the metrics of a checkpoint tell it."""
+"""Rules that judge TTLs by how old rows were when they were used, as recorded in the metrics of a checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MUCH_LONGER = 4
 
 
 def _states_with_uses(subject: Subject) -> Iterator[tuple[State, Histogram]]:
-    """The states whose uses the checkpoint tells well: often enough."""
+    """The states for which the checkpoint has recorded enough uses."""
     observed = subject.observed
     if observed is None:
         return

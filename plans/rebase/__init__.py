@@ -48,7 +48,7 @@ class Edit:
         theirs_place: of the value in the new plan, where that has it.
         counterpart: title and id of the operator in the new plan.
         by: how the counterpart was found.
-        origin: of the new plan's TTL: hint, option or default; None where it does not say.
+        origin: of the new plan's TTL: hint, option or default; None if it does not say.
         reason: why it is lost, or how a conflict was resolved.
     """
 
@@ -184,7 +184,7 @@ class _Merge:
     # what was edited
 
     def edits(self) -> Iterator[Edit]:
-        """Every edit, judged; what is to be done to the new plan is noted in ``changes``."""
+        """Every edit, judged; what is to be done to the new plan is recorded in ``changes``."""
         for node in self.ours.graph.nodes:
             source = self._origin(node)
             if source is None:

@@ -1,7 +1,7 @@
 """Which operator of one plan is which of another: only where there is one answer.
 
 Operators are the same when they have the same uid. One whose uid is gone has changed, or what it reads has; it may
-still be told by what it does to which tables, then by its keys among the operators that read the same tables. An
+still be identified by what it does to which tables, then by its keys among the operators that read the same tables. An
 operator that two could be is nobody's partner.
 """
 
@@ -42,7 +42,7 @@ def partners(old: PlanDocument, new: PlanDocument) -> dict[int, Partner]:
 
 
 _Signatures = Callable[[PlanDocument], Mapping[int, Hashable]]
-"""Signature of each operator by id; operators without one are left out."""
+"""Signature of each operator by id; operators without one are omitted."""
 
 
 def _unique(

@@ -95,7 +95,7 @@ def blocks(shown: Picture) -> tuple[tuple[Block, ...], tuple[Wire, ...]]:
 def _stacks(
     chips: Sequence[Box], inputs: Mapping[int, Sequence[int]], readers: Mapping[int, Sequence[int]]
 ) -> list[tuple[Box, ...]]:
-    """Chips that are left, as chains: each goes on with its only reader, where that reads nothing else."""
+    """Chips that are left, as chains: each continues with its only reader, where that reads nothing else."""
     left = {chip.id: chip for chip in chips}
     stacks: list[list[Box]] = []
     ends: dict[int, list[Box]] = {}

@@ -76,7 +76,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axis:
-    """What all panels stand over: from where to where, places with their texts, and a caption."""
+    """What all panels are over: from where to where, places with their texts, and a caption."""
 
     start: float
     end: float
@@ -84,7 +84,7 @@ class Axis:
     caption: str
 
     def x(self, value: float) -> float:
-        """Where a value stands in the drawing."""
+        """Where a value is in the drawing."""
         return _LEFT + (value - self.start) / max(1, self.end - self.start) * _WIDTH
 
 
@@ -148,7 +148,7 @@ def _short(label: str, max_length: int = 34) -> str:
 
 
 def _thinned(points: Points) -> Points:
-    """At most about so many points as can be told apart: of each stretch the first, the largest and the last."""
+    """At most about so many points as can be distinguished: of each stretch the first, the largest and the last."""
     if len(points) <= _POINTS:
         return points
     size = math.ceil(3 * len(points) / _POINTS)

@@ -133,7 +133,7 @@ def _rows(operator: OperatorView) -> Iterator[str]:
 
 
 def _data(view: PlanView) -> str:
-    """What the script shows of each operator, as JSON that cannot end the element it stands in."""
+    """What the script shows of each operator, as JSON that cannot end the element it is in."""
     text = json.dumps(graph_data(view), ensure_ascii=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

@@ -19,7 +19,7 @@ class Box:
         id: of the node.
         title: its name and id.
         summary: what it does.
-        notes: the states that cannot be told apart by input, a line each.
+        notes: the states that cannot be distinguished by input, a line each.
         kept: its states, each with its index and what is written of it.
         table: the name of the table that a source or sink stands for; empty for other operators.
         stateful: whether it keeps state.

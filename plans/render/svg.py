@@ -327,7 +327,7 @@ def _chips(
     strip: _Strip, left: float, top: float, main: Box | None, bottom: float = 0.0, lane: float | None = None
 ) -> Iterator[str]:
     """Chips in rows, the lines from each to the next one, and the line from the last one down to the main box at
-    ``bottom``; ``lane`` is where that line finds no other chips, None where it finds none anyway."""
+    ``bottom``; ``lane`` is where that line finds no other chips, None if it finds none anyway."""
     last_chip: tuple[Box, float, float] | None = None
     lines: list[str] = []
     for row_number, row in enumerate(strip.rows):

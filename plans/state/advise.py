@@ -1,8 +1,8 @@
 """Which TTL a state needs, by how old its rows were when they were used, and what that TTL would free.
 
-Uses come from the records of micro-batches in the checkpoint (:mod:`runtime.metrics.ages`), what is kept from
-the state itself. A TTL misses the uses of rows that are as old as it, or older. Of state that is refreshed only when it
-is written, each use is judged as if all earlier ones had been found, so a deduplication misses fewer than told.
+Uses come from the records of micro-batches in the checkpoint (:mod:`runtime.metrics.ages`), what is kept from the state
+itself. A TTL misses the uses of rows that are as old as it, or older. Of state that is refreshed only when it is
+written, each use is judged as if all earlier ones had been found, so a deduplication misses fewer than estimated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FEWEST = 10
 _ROUNDED = 0.01
 _UNITS = (86_400_000, 3_600_000, 60_000, 1_000)
 _SURE = 3.0
-"""Of so many uses per expected one, 95 of 100 times at least one is seen (the rule of three)."""
+"""Of this number of uses per expected one, 95 of 100 times at least one is seen (the rule of three)."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class StateAdvice:
         hidden: the shortest TTL that held meanwhile: uses of older rows cannot be seen. NEVER for none.
         now: the instant that ages of rows are counted from, ms.
         missed: how many uses may be missed.
-        own: the TTL that the uses ask for, ms; None where there are fewer than :data:`FEWEST`.
-        ttl: the one that is advised, at least as long; None where none is.
-        rule: the lint rule for which it is longer; empty where none asks for it.
+        own: the TTL that the uses need, ms; None if there are fewer than :data:`FEWEST`.
+        ttl: the one that is advised, at least as long; None if none is.
+        rule: the lint rule for which it is longer; empty if no rule needs it.
     """
 
     figures: StateFigures
@@ -242,7 +242,7 @@ def _own(figures: StateFigures, report: StateReport, observed: StateUses, miss: 
 
 
 def rounded_up(ttl: int) -> int:
-    """The next TTL that is told in a larger unit, if it is at most one percent longer, ms."""
+    """The next TTL in a larger unit, if it is at most one percent longer, ms."""
     for unit in _UNITS:
         rounded_ttl = -(-ttl // unit) * unit
         if rounded_ttl <= ttl * (1 + _ROUNDED):

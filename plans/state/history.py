@@ -23,7 +23,7 @@ class Series:
 
     Attributes:
         name: a selector for it, or the operator and the name of the state.
-        rows, bytes: stored rows and their bytes, per record of the history; None where it was not there.
+        rows, bytes: stored rows and their bytes, per record of the history; None if it was not there.
         partial: whether what was there before the first record is missing.
     """
 

@@ -42,7 +42,7 @@ def row_filters(table: TableState, keys: Mapping[str, object]) -> tuple[RowFilte
 
     Args:
         keys: values by name of the column; a text is read as a value of the column's type, ``NULL`` as NULL, and what
-            stands in single quotes as the text inside.
+            is in single quotes as the text inside.
 
     Raises:
         CheckpointError: CKPT048, no such column; CKPT049, not a value of its type.
@@ -77,7 +77,7 @@ def _value(name: str, value: object, dtype: pl.DataType) -> Any:
 
 
 def _read(text: str, dtype: pl.DataType) -> Any:
-    """The value that ``text`` stands for; None when it is none."""
+    """The value that ``text`` stands for; None if it is none."""
     if isinstance(dtype, pl.String):
         return text
     if isinstance(dtype, pl.Binary):

@@ -230,7 +230,7 @@ class CheckpointReader:
         """Which TTLs the states need, by how old their rows were when they were used.
 
         Args:
-            selectors: of the states to tell about; all by default. What others need is heeded in any case.
+            selectors: of the states to report; all by default. What others need is heeded in any case.
             miss: how many of the uses of a state may be missed, in percent.
 
         Raises:
@@ -253,7 +253,7 @@ class CheckpointReader:
     # ---- its rows ----------------------------------------------------------------------------------------------
 
     def table(self, state: StateOf, name: str | None = None) -> TableState:
-        """A table of ``state``, by default the one it is about. Raises CheckpointError CKPT044 when there is none."""
+        """A table of ``state``, by default the one it is about. Raises CheckpointError CKPT044, it does not exist."""
         return state.main if name is None else state.operator.table(name, state.index)
 
     def request(

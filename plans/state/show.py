@@ -139,7 +139,7 @@ class StateReport:
         snapshot: the checkpoint.
         origin: who wrote the plan.
         states: in the order of the plan.
-        what_if: in the order they were asked for.
+        what_if: in the order they were requested.
         of: how many states the plan has.
     """
 

@@ -55,7 +55,7 @@ def default_key_groups(parallelism: int) -> int:
 
 
 RestartCheck = Callable[[str], Continuation]
-"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new one must not go on from
+"""Given the text of the plan that wrote the checkpoint; raises CheckpointError when the new one must not continue from
 it."""
 
 _BEGUN = {WRITER_LOCK, WRITERS, "stateplan.tmp"}
@@ -81,15 +81,15 @@ class Checkpoint:
         temporary: whether it is removed when the job ends.
         resumed: whether an earlier run wrote to it.
         plan_text: the plan that is to run.
-        lock: the right to write to it; :meth:`close` gives it back.
+        lock: the right to write to it; :meth:`close` returns it back.
         recovered: the savepoint that it began as a copy of.
         place: where its directory was when the last run began.
         savepoint: whether it is one, which no job writes to.
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
-        continuation: how the plan goes on from the one before; None without one.
+        continuation: how the plan continues from the one before; None without one.
         parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
         record: which micro-batch its jobs have begun last; None for a temporary one.
-        rescale: what brings the state to that parallelism; None when it has it.
+        rescale: what brings the state to that parallelism; None if it has it.
     """
 
     folder: AnyPath
@@ -134,8 +134,8 @@ class Checkpoint:
         Args:
             options: of the session.
             plan_text, graph: the plan that is to run.
-            check: says how it goes on from another plan.
-            tell: gets a line when another writer may still be there.
+            check: says how it continues from another plan.
+            tell: receives a line when another writer may still be there.
             cores: of a cluster: the parallelism of a job for which nobody says another one.
 
         Raises:
@@ -177,7 +177,8 @@ class Checkpoint:
 
     @staticmethod
     def _resumed_checkpoint(folder: AnyPath, options: Mapping[str, str], plan_text: str) -> Checkpoint:
-        """A checkpoint that an earlier run wrote to, all of whose parts are there. Raises as :meth:`open`."""
+        """A checkpoint that an earlier run wrote to, all of whose parts are there. Raises the same errors as
+        :meth:`open`."""
         checkpoint = _read(folder, plan_text)
         if checkpoint.savepoint:
             raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
@@ -202,7 +203,7 @@ class Checkpoint:
 
     def begin(self, epoch: int, ttls: LiveTtls, readers: KeptReaders) -> str:
         """A micro-batch begins. Returns the digest of what it reads; nothing for a temporary checkpoint, to which no
-        job comes back. Raises as :meth:`BatchRecord.begin`; CheckpointError CKPT005."""
+        job comes back. Raises the same errors as :meth:`BatchRecord.begin`; CheckpointError CKPT005."""
         if self.record is None:
             return ""
         try:
@@ -234,7 +235,7 @@ class Checkpoint:
         running on it. Of ``layouts`` there is the one of this plan alone.
 
         Raises:
-            CheckpointError: CKPT001, CKPT002, there is none; CKPT005, it is damaged or of another version.
+            CheckpointError: CKPT001, CKPT002, it does not exist; CKPT005, it is damaged or of another version.
         """
         expectation = "the directory that 'execution.checkpointing.dir' named when a job ran"
         try:
@@ -366,7 +367,7 @@ class Checkpoint:
 
         Args:
             job, graph: the plan that is to run.
-            tell: gets notes for the user, a line each.
+            tell: receives notes for the user, a line each.
 
         Raises:
             CheckpointError: CKPT031 to CKPT033.
@@ -384,7 +385,7 @@ class Checkpoint:
         return ttls
 
     def readers(self, job: JobGraph) -> KeptReaders:
-        """What the steps of ``job`` read that read how far event time has come. Raises CheckpointError CKPT005."""
+        """What the steps of ``job`` read that read how far event time has advanced. Raises CheckpointError CKPT005."""
         before = self.layouts[0].readers if self.layouts else ()
         return KeptReaders(job.readers, self.folder, before, self.next_batch())
 
@@ -428,7 +429,7 @@ def _usable(folder: AnyPath) -> Iterator[None]:
 
 
 def _wanted_groups(options: Mapping[str, str]) -> int:
-    """The number of key groups that the session asks for; 0 for any."""
+    """The number of key groups that the session sets; 0 for any."""
     return max(0, int(options.get("pipeline.max-parallelism") or 0))
 
 

@@ -53,9 +53,9 @@ class Setting:
     Attributes:
         ttl: milliseconds, 0 for never.
         since: id of the first micro-batch that saw it.
-        by: ``plan``, or ``live`` for one that was asked for.
-        at: when it was started with, or asked for, in milliseconds since 1970.
-        who: asked for it; empty for the plan, and where nobody noted it.
+        by: ``plan``, or ``live`` for one that was requested.
+        at: when it was started with, or requested, in milliseconds since 1970.
+        who: the user who requested it; empty for the plan, and where nobody noted it.
     """
 
     ttl: Whole
@@ -205,7 +205,7 @@ class LiveTtls:
         folder: the checkpoint.
         operators: of the job.
         tried: the last micro-batch that an earlier run began, -1 for none.
-        tell: gets what changes and what goes wrong, a line each.
+        tell: receives what changes and what goes wrong, a line each.
     """
 
     folder: AnyPath
@@ -226,7 +226,7 @@ class LiveTtls:
         stays until :meth:`settle`.
 
         Args:
-            came: for each operator that goes on with existing state, by uid, the uid it had.
+            came: for each operator that continues with existing state, by uid, the uid it had.
             names: selectors for states.
 
         Raises:
@@ -262,7 +262,7 @@ class LiveTtls:
             )
 
     def settle(self) -> None:
-        """Forgets operators that the job has not. Raises CheckpointError CKPT031 to CKPT033."""
+        """Removes the records of operators that are not in the job. Raises CheckpointError CKPT031 to CKPT033."""
         mine = {o.uid for o in self.operators}
         with editing(self.folder) as record:
             for key in [k for k in record if k[0] not in mine]:
@@ -276,19 +276,22 @@ class LiveTtls:
         return self._record.written
 
     def held(self, key: Key) -> int:
-        """The TTL of a state in the last micro-batch, ms; 0 (never) for one that is not known."""
+        """The TTL of a state in the last micro-batch, in ms; 0 (never expires) for a state without a record."""
         state_ttl = self._record.get(key)
         return 0 if state_ttl is None else state_ttl.now
 
     def restart(self) -> None:
-        """Another query of the job begins: its tasks have been told nothing."""
+        """Called when another query of the job begins. Its tasks have not received any TTL yet."""
         self._sent_text, self._steady = "", False
 
     def take_in(self, batch: int) -> str | None:
-        """Called before the tasks of a micro-batch: the text of ``TTLS`` for it, None to leave it as it is.
+        """Called before the tasks of a micro-batch. Applies the requests for new TTLs, unless the micro-batch is
+        repeated.
 
-        What was asked for is taken in, unless the micro-batch has been tried before. A file that cannot be read or
-        written is told of once, and the job goes on with what it has.
+        If the file cannot be read or written, one message reports it, and the job continues with its current TTLs.
+
+        Returns:
+            The text of the local property ``TTLS`` for the micro-batch; None if the property does not change.
         """
         stamp = self._look()
         if stamp == self._stamp and self._steady:

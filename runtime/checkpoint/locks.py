@@ -119,7 +119,7 @@ class FileLock:
         """Nobody else can have taken it."""
 
     def release(self) -> None:
-        """Gives the lock back; the file stays."""
+        """Releases the lock; the file stays."""
         handle, self._file = self._file, None
         if handle is not None:
             os.close(handle)
@@ -173,7 +173,7 @@ class Lease:
 
     Args:
         folder: of the checkpoint.
-        tell: gets a line when it has to wait for the end of another lease.
+        tell: receives a line when it has to wait for the end of another lease.
     """
 
     def __init__(self, folder: AnyPath, tell: Callable[[str], None] | None = None) -> None:
@@ -211,7 +211,7 @@ class Lease:
             raise CheckpointError("CKPT035", folder=self._checkpoint, holder=holder or "another process")
 
     def release(self) -> None:
-        """Gives the lease back. Its files stay, so that numbers only grow."""
+        """Releases the lease. Its files stay, so that numbers only grow."""
         if self._number and not self._ended.is_set():
             self._ended.set()
             _mine.discard(self._mine["token"])
@@ -314,7 +314,7 @@ def writer_lock(folder: AnyPath, tell: Callable[[str], None] | None = None) -> F
 
     Args:
         folder: of the checkpoint.
-        tell: gets a line when it has to wait.
+        tell: receives a line when it has to wait.
 
     Raises:
         CheckpointError: CKPT030, another query has it.
@@ -339,7 +339,7 @@ def _is_taken(folder: AnyPath, holder: Holder | None) -> CheckpointError:
 
 
 def running_writer(folder: AnyPath) -> Holder | None:
-    """Who writes to the checkpoint in ``folder`` now; None when nobody does."""
+    """Who writes to the checkpoint in ``folder`` now; None if nobody does."""
     with contextlib.suppress(OSError):
         number = newest_lease(folder / WRITERS)
         if number:

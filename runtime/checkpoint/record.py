@@ -1,11 +1,11 @@
 """Which micro-batch a job has begun last, and what the checkpoint held by then: ``progress.json`` of a checkpoint.
 
 Spark takes its part of a checkpoint for what it finds there. Where a file or a folder of it was removed, or replaced by
-an older copy, it begins again from there, and the job would read input again and go on with other state. So each
+an older copy, it begins again from there, and the job would read input again and continue with other state. So each
 micro-batch that begins is recorded outside of Spark's part, with checksums of the logs that it builds on.
 ``stateplan.json`` says that there must be a record, and up to which micro-batch at least.
 
-Checkpoints of versions without a record go on, and get one with their next start.
+Checkpoints of versions without a record continue, and get one with their next start.
 
 Codes: CKPT005, CKPT014, CKPT016.
 """
@@ -153,8 +153,8 @@ class BatchRecord:
             spark: what Spark has written.
             facts: what ``stateplan.json`` says.
             ttls: as :attr:`Begun.ttls`.
-            watermarks: as :attr:`Begun.watermarks`; None where the file is missing or damaged, of which a job that
-                needs it tells.
+            watermarks: as :attr:`Begun.watermarks`; None if the file is missing or damaged, which a job that needs it
+                reports.
 
         Raises:
             CheckpointError: CKPT014, CKPT016, they differ.

@@ -1,6 +1,6 @@
 """Another parallelism on the same checkpoint.
 
-Spark keeps the number of partitions of state in its log of micro-batches and goes on with that number, whatever the
+Spark keeps the number of partitions of state in its log of micro-batches and continues with that number, whatever the
 session says. To change it, Spark writes the whole state once more, by the hash of the slots, as a micro-batch of its
 own without input (``repartition`` of its checkpoint manager). Key groups and all that is in them stay as they are.
 
@@ -47,7 +47,7 @@ class Rescale:
 
 
 def wanted_parallelism(options: Mapping[str, str]) -> int | None:
-    """The number of partitions that the user asks for; None when that is left open."""
+    """The number of partitions that the user sets; None if it is not set."""
     text = options.get(PARTITIONS) or options.get(PARALLELISM) or ""
     return int(text) if text.isdecimal() and int(text) > 0 else None
 
@@ -70,14 +70,14 @@ def check_parallelism(options: Mapping[str, str], key_groups: int, is_resumed: b
 
 
 def plan_rescale(spark: SparkCheckpoint, parallelism: int | None) -> tuple[int | None, Rescale | None]:
-    """The parallelism that a job goes on with, and what has to be done for it.
+    """The parallelism that a job continues with, and what has to be done for it.
 
     Args:
         spark: Spark's part of the checkpoint.
         parallelism: number of partitions; None for those that the checkpoint has.
 
     Returns:
-        None, None where no micro-batch has been planned yet.
+        None, None if no micro-batch has been planned yet.
 
     Raises:
         ValueError, OSError: the log of micro-batches cannot be read.

@@ -94,12 +94,12 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         text: the path of the savepoint.
         folder: the checkpoint directory; its lock is held.
         options: of the session.
-        tell: gets a note for the user.
+        tell: receives a note for the user.
 
     Raises:
-        CheckpointError: CKPT070, it is no savepoint; CKPT071, the directory has another checkpoint; CKPT072, it is the
-            checkpoint of a running job, or of one that was stopped in the middle of a micro-batch; CKPT001, CKPT005,
-            CKPT006, CKPT014, CKPT016, files cannot be read or written.
+        CheckpointError: CKPT070, it is not a savepoint; CKPT071, the directory has another checkpoint; CKPT072, it is
+            the checkpoint of a running job, or of one that was stopped in the middle of a micro-batch; CKPT001,
+            CKPT005, CKPT006, CKPT014, CKPT016, files cannot be read or written.
     """
     origin = checkpoint_path(text, options)
     try:

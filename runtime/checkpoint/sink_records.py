@@ -1,6 +1,6 @@
 """The last micro-batch that the system behind each sink has recorded: ``sinks.json`` of a checkpoint.
 
-A system that has lost it, because it was set back or its table made anew, is found out when the job starts again. A
+A system that has lost it, because it was set back or its table created again, is found out when the job starts again. A
 sink without rows records no micro-batch, and a sink whose table has changed is a new one.
 """
 
@@ -25,7 +25,7 @@ class SinkRecords:
 
     Attributes:
         folder: of the checkpoint.
-        job: id of the checkpoint. A copy that is a new job has another one, and its sinks have noted nothing.
+        job: id of the checkpoint. A copy that is a new job has another one, and its sinks have recorded nothing.
     """
 
     folder: AnyPath
@@ -33,7 +33,8 @@ class SinkRecords:
     _written_records: dict[str, list[object]] = field(default_factory=dict, init=False)
 
     def recall(self, sinks: Mapping[str, Sink]) -> None:
-        """Gives the sinks their last micro-batches. Raises CheckpointError CKPT005, the file is damaged."""
+        """Passes to each sink the number of its last micro-batch. Raises CheckpointError CKPT005, the file is
+        damaged."""
         path = self.folder / _FILE
         try:
             content = json.loads(path.read_text()) if path.exists() else {}

@@ -2,8 +2,8 @@
 
 An operator has one slot per key group, in a range of its own that it keeps from plan to plan. An operator that starts
 empty gets a fresh range; the range it had, as that of an operator that is gone, is *dropped*: in the first micro-batch
-each of its slots is told to remove what it holds, and after that the range is free again. State that has to be
-rewritten is told to in the same way, and rewrites itself before it is used.
+a message makes each of its slots remove its state, and after that the range is free again. A message of the same kind
+makes state rewrite itself before it is used.
 
 Codes: CKPT021 to CKPT024.
 """
@@ -56,12 +56,12 @@ class Move(Protocol):
 
 @dataclass(frozen=True)
 class Continuation:
-    """How a plan goes on from the state of the plan that wrote a checkpoint. Nodes are named by their ids.
+    """How a plan continues from the state of the plan that wrote a checkpoint. Nodes are named by their ids.
 
     Attributes:
         graph: the plan that wrote it.
         operators: for each operator that uses existing state, the old one that wrote it.
-        sources: for each source, the old one whose position it goes on from.
+        sources: for each source, the old one whose position it continues from.
         sinks: for each sink, the old one in whose place it writes.
         moves: for each operator whose state has to be rewritten, how.
         anew: the operators whose state is made from the history of their inputs.
@@ -88,7 +88,7 @@ class TableEntry:
     Attributes:
         slot: the state of the operator that it belongs to.
         columns: column to its Polars type.
-        lookup, identity: columns by which rows are found, and told apart.
+        lookup, identity: columns by which rows are found, and distinguished.
         labels: what people call the columns.
     """
 
@@ -121,7 +121,7 @@ class OperatorEntry:
         tables: its state tables as they are laid out.
         channels: see :attr:`OperatorSpec.channels`.
         version: how often it has been rewritten.
-        rewrite: per table, for each column the column before; None when there is nothing left to rewrite.
+        rewrite: per table, for each column the column before; None if there is nothing left to rewrite.
         since: the micro-batch that rewrites it.
     """
 
@@ -165,7 +165,7 @@ class Layout:
         sinks: under which name each sink writes, by its id in the plan.
         dropped: ranges that hold state of nobody.
         plan: hash of the text of the plan.
-        readers: uids of the steps that read how far event time has come.
+        readers: uids of the steps that read how far event time has advanced.
     """
 
     levels: int
@@ -189,7 +189,7 @@ def laid_out(
     Args:
         job: as translated.
         before: what the checkpoint holds; None for a new one.
-        continuation: how the plan goes on from it.
+        continuation: how the plan continues from it.
         next_batch: the first micro-batch that will run.
         folder: the checkpoint, for messages.
 
@@ -236,7 +236,7 @@ class _Held:
 
 
 def _held(job: JobGraph, before: Layout, continuation: Continuation, next_batch: int, folder: str) -> _Held:
-    """What a job goes on from. Raises as :func:`laid_out`."""
+    """What a job continues from. Raises the same errors as :func:`laid_out`."""
     if job.levels > before.levels:
         raise _too_deep(job, before.levels, folder)
     sources = _sources(job, before, continuation, folder)

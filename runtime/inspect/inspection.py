@@ -165,7 +165,7 @@ class OperatorState:
         """A table by its short or its full name.
 
         Raises:
-            CheckpointError: CKPT044, when there is none.
+            CheckpointError: CKPT044, it does not exist.
         """
         pool = self.tables if index is None else self.of_state(index)
         state_table = next((t for t in pool if name in (t.name, t.table.name)), None)

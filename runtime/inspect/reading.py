@@ -2,7 +2,7 @@
 
 The runs of a key group lie in one partition, so that every task decides alone which version of a row is the newest; the
 lists of runs, which it needs to know, are read first. All of Spark's operators are read after the same micro-batch: it
-stays readable, while the job goes on, for as long as Spark keeps its files
+stays readable, while the job continues, for as long as Spark keeps its files
 (``spark.sql.streaming.minBatchesToRetain``).
 
 Codes: CKPT045, and CKPT010 to CKPT013 of :mod:`runtime.state.keyed_state` for state that is damaged.
@@ -134,7 +134,7 @@ class SlotStates:
 
 @dataclass(frozen=True)
 class _Count:
-    """Counts; gives rows of :data:`_FIGURES`. ``cuts`` are per operator and table."""
+    """Counts; returns rows of :data:`_FIGURES`. ``cuts`` are per operator and table."""
 
     slots: SlotStates
     cuts: Sequence[Sequence[Sequence[Cut]]]
@@ -158,7 +158,7 @@ class _Count:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Gives the rows of one table, of the first operator; with ``packed`` as Arrow streams, one per row."""
+    """Returns the rows of one table, of the first operator; with ``packed`` as Arrow streams, one per row."""
 
     slots: SlotStates
     place: int
@@ -320,7 +320,7 @@ def count_state(
     """The figures of every table of ``operators``, over all key groups, by the numbers of operator and table.
 
     Args:
-        cuts: per operator and table, for which rows are counted; the first one tells expired rows.
+        cuts: per operator and table, for which rows are counted; the first one decides which rows are expired.
 
     Raises:
         CheckpointError: CKPT010 to CKPT013, state is damaged; :data:`GONE`, Spark cannot read it.

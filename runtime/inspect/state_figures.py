@@ -22,15 +22,16 @@ from stateplan.runtime.state.runs import HASH, TOMBSTONE, RunInfo, merge_runs
 from stateplan.runtime.state.ttl_access import expiry_clock
 
 UNDATED = 2**61
-"""Rows with a time of access at or after this one never expire, whatever the TTL: it is no time."""
+"""Rows with a time of access at or after this one never expire, whatever the TTL: it does not mean a time."""
 
 _RUN = "@run"
 _MOST_TIMES = 2048
-"""So many distinct times of access are told one by one; more are told as so many quantiles."""
+"""Up to this number of distinct times of access are reported one by one; more are reported as this number of
+quantiles."""
 
 
 def cut_of(config: TtlConfig, now: int, watermark: int = NO_WATERMARK) -> int | None:
-    """The latest time of access that has expired (ms); None when nothing has.
+    """The latest time of access that has expired (ms); None if nothing has.
 
     Args:
         config: how the state ages.
@@ -63,7 +64,7 @@ class TableFigures:
         rows: rows that are there, expired ones included.
         rows_bytes: their share of ``bytes``; the rest is of versions that are replaced, and tombstones.
         keys: different keys of live rows.
-        aged: per cut asked for, the rows at or before it.
+        aged: per cut requested, the rows at or before it.
         oldest, newest: times of access of live rows, ms; None without any.
         times: (time of access, rows) of live rows, ascending; quantiles where there are very many.
     """
@@ -123,8 +124,8 @@ def count_table(
 
     Args:
         runs: the parts of its runs, oldest first.
-        cuts: the instants (ms) for which aged rows are counted; the first one tells live rows from expired ones. None
-            is before all time.
+        cuts: the instants (ms) for which aged rows are counted; the first one separates live rows from expired ones.
+            None is before all time.
     """
     names = list(dict.fromkeys([*table.lookup, *table.identity]))
     infos, frames = [], []

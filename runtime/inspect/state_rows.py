@@ -44,7 +44,7 @@ class RowRequest:
         ttl: how long its rows live, ms; 0 is never.
         expired: whether rows whose time is up are wanted too.
         filters: all of which a row has to pass.
-        limit: so many rows at most, of each key group.
+        limit: this number of rows at most, of each key group.
     """
 
     table: StateTable
@@ -56,7 +56,7 @@ class RowRequest:
 
     @property
     def extra(self) -> tuple[str, str, str]:
-        """The names of the columns that are not of the table, told apart from those that are."""
+        """The names of the columns that are not of the table, distinguished from those that are."""
         names = []
         for name in (ACCESSED, EXPIRES, EXPIRED):
             while name in self.labels.values():

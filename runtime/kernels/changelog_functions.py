@@ -55,7 +55,7 @@ class FromChangelogTransform(Transform):
 
 @dataclass(frozen=True)
 class ToChangelogTransform(Transform):
-    """Changes as insertions with a first column that says what change each was; kinds without a code are left out.
+    """Changes as insertions with a first column that says what change each was; kinds without a code are omitted.
 
     Attributes:
         width: number of columns of the changes.

@@ -100,8 +100,8 @@ class ChangelogNormalizeKernel(KeyedKernel):
 
     def _missed_retractions(self, frame: pl.DataFrame, first: Ints) -> int:
         """How many keys are deleted of which there is no row: ``first`` has the first row of each key that has none in
-        the state, and negative numbers. Without a TTL that is what repeated or needless deletions do; with a condition
-        nothing tells them from those of rows that did not meet it."""
+        the state, and negative numbers. Without a TTL that is what repeated or needless deletions do; with a condition,
+        nothing distinguishes them from those of rows that did not meet it."""
         retractions = is_retraction(frame)
         return 0 if retractions is None else int(retractions[first[first >= 0]].sum())
 

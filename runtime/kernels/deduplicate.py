@@ -34,7 +34,7 @@ class DeduplicateKernel(KeyedKernel):
     """Keeps the first or the last row per key, in order of arrival.
 
     Keep-first: +I of the first row of a key that is not in the state. The state holds the key alone; later rows do not
-    refresh it, so the key comes again once the TTL has passed since its first row.
+    refresh it, so the key is emitted again once the TTL has passed since its first row.
 
     Keep-last: of the rows of one key in a micro-batch only the last counts. +I when the key is new, else -U of the row
     before and +U; every row refreshes the key. When the row equals the one before, nothing is emitted with TTL 0, and

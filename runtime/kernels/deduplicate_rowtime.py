@@ -126,7 +126,7 @@ class RowtimeDeduplicateKernel(_ByRowtime):
 
 @dataclass(frozen=True)
 class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
-    """Emits the row with the least time (of equal ones the first to arrive) of each key once the watermark has come to
+    """Emits the row with the least time (of equal ones the first to arrive) of each key once the watermark has reached
     it, and nothing more of the key.
 
     Rows older than the watermark are dropped. What waits for the watermark has no TTL; that a key was emitted is

@@ -52,7 +52,7 @@ from stateplan.runtime.kernels.common.key_ids import (
 from stateplan.runtime.kernels.common.values import ValueChanges, Values, extremes, search_extremes
 
 ROWS, BORN = "rows", "first_row_at"
-"""Of a group: its rows that came less those that went, and since when it is there."""
+"""Of a group: its rows that arrived less those that went, and since when it is there."""
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -180,7 +180,7 @@ class GroupAggregateKernel(Kernel):
         return pl.DataFrame({n: pl.Series([values[n]], dtype=t) for n, t in schema.items()})
 
     def initial_rows(self, count: int) -> pl.DataFrame:
-        """The state rows of so many new groups."""
+        """The state rows of this number of new groups."""
         return self._initial[np.zeros(count, np.int64)] if self.group_columns else pl.DataFrame(height=count)
 
     @property
@@ -377,7 +377,7 @@ class GroupAggregateKernel(Kernel):
         born: Ints | None,
         changes: list[ValueChanges],
     ) -> Preparation:
-        """A batch with the extreme values that its changes tell."""
+        """A batch with the extreme values that follow from its changes."""
         batch_extremes = {
             i: extremes(value_changes, before[extreme.best], batch.groups, extreme.largest)
             for (_, users), value_changes in zip(self.value_plan, changes, strict=True)

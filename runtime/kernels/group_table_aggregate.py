@@ -1,4 +1,4 @@
-"""Table aggregates: a group gives any number of rows.
+"""Table aggregates: a group emits any number of rows.
 
 Source of the semantics: Flink's ``GroupTableAggFunction`` and PyFlink's class of the same name, which unlike Flink's
 passes over retractions of groups that are not there.
@@ -27,12 +27,12 @@ class GroupTableAggregateKernel(GroupAggregateKernel):
     """The rows of each group: its key, then the fields of a row that the function's ``emit_value`` gave.
 
     Groups and their state are those of the group aggregate, with one call: the accumulator of a table aggregate
-    function. Where rows of a group came or went, a micro-batch takes back the rows that ``emit_value`` gives for the
-    accumulator as it was (-D), and emits those that it gives now (+I). With TTL 0 rows that are in both are left out,
-    as often as they are; with a TTL they are not, so that operators behind are refreshed too. A group all of whose rows
-    went is only taken back; there is nothing on expiry.
+    function. Where rows of a group came or went, a micro-batch retracts the rows that ``emit_value`` gives for the
+    accumulator as it was (-D), and emits those that it gives now (+I). With TTL 0 rows that are in both are omitted, as
+    often as they are; with a TTL they are not, so that operators behind are refreshed too. A group all of whose rows
+    went is only retracted; there is nothing on expiry.
 
-    Old rows are always taken back, whatever ``generate_update_before``: nothing behind knows them by a key.
+    Old rows are always retracted, whatever ``generate_update_before``: nothing behind knows them by a key.
     """
 
     def output(

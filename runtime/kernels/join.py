@@ -40,9 +40,9 @@ class JoinKernel(Kernel):
 
     * JoinKeyContainsUniqueKey: one row per join key, HasUniqueKey: one row per join key and unique key. The last change
       decides. Neither needs to read its own side.
-    * NoUniqueKey: a row per occurrence. An insertion is written without reading its own side; the own side is read
-      for the join keys of retractions only. Differs from Flink in one respect: there, all occurrences of equal rows are
-      one entry with one time of access; here, an insertion does not refresh equal rows that came before it.
+    * NoUniqueKey: a row per occurrence. An insertion is written without reading its own side; the own side is read for
+      the join keys of retractions only. Differs from Flink in one respect: there, all occurrences of equal rows are one
+      entry with one time of access; here, an insertion does not refresh equal rows that arrived before it.
 
     A side whose rows are answered without a match too (both of a FULL, the left one of a LEFT, SEMI or ANTI join, the
     right one of a RIGHT join) keeps the number of matches with each row, and without unique key it is as in Flink: an
@@ -50,8 +50,8 @@ class JoinKernel(Kernel):
     so refreshes the row. The number is Flink's also where it is not true: expired rows of the other side still count.
 
     Updates may come without their old rows (``upserts``). Where the old row matters, it is looked up by the unique key,
-    and taken back: matches of the other side that are counted, and pairs that meet a further condition no more. What
-    comes without -U goes on without -U: of a pair that is there no longer comes a -D. Flink counts such an update as
+    and retracted: matches of the other side that are counted, and pairs that meet a further condition no more. What
+    comes without -U continues without -U: of a pair that is there no longer comes a -D. Flink counts such an update as
     one match more, and leaves such a pair (FLINK-40681, FLINK-38579).
 
     Rows whose key is NULL where NULLs do not match are not kept: they have no match, and what retracts them says so.

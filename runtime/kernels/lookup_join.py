@@ -1,4 +1,4 @@
-"""Lookup joins of changes: what was found for a row is kept, and taken back when the row is.
+"""Lookup joins of changes: what was found for a row is kept, and retracted when the row is.
 
 Source of the semantics: Flink's ``KeyedLookupJoinWrapper``. Rows are known by their upsert key; what an insertion or
 the new row of an update found is the state, a deletion or the old row of an update takes it back and forgets it.

@@ -54,13 +54,13 @@ _LAST_TIME = 253_402_300_799_999
 class MatchKernel(KeyedKernel, EventTimeKernel):
     """Emits a row for each match: the key, then the measures.
 
-    By event time, rows wait until the watermark has come to their time, and are then taken in the order of time and
+    By event time, rows wait until the watermark has reached their time, and are then taken in the order of time and
     further columns; a row at or before the watermark is late and dropped. By processing time, rows are taken as they
     come, or in the order of further columns within a micro-batch.
 
     State: the rows that wait, each due at its time; per key the matches that have begun and those that wait for earlier
     ones, due when WITHIN is over for the first of them; and the rows of these matches. Rows without which nothing can
-    go on may be missing, as they would be once they had a TTL: matches that need them are dropped.
+    continue may be missing, as they would be once they had a TTL: matches that need them are dropped.
 
     Attributes:
         automaton: the pattern.
@@ -103,7 +103,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         return [None] * len(self.tables)
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
-        """The keys of the rows that came, and of all that is due."""
+        """The keys of the rows that arrived, and of all that is due."""
         lookup_keys = self._lookup_keys([inputs[0], state[0], state[1]])
         return [None, lookup_keys, lookup_keys]
 
@@ -184,7 +184,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
     def _released_rows(
         self, waiting: pl.DataFrame, waiting_codes: Ints, fresh: pl.DataFrame, owners: Ints, out_now: Bools
     ) -> pl.DataFrame:
-        """The rows whose time has come, by key and in the order in which they are taken."""
+        """The rows that are due, by key and in the order in which they are taken."""
         names = [*self._fields, _NUMBER, _DUE]
         mine = fresh[names].filter(pl.Series(out_now))
         codes = np.concatenate([waiting_codes, owners[out_now]])
@@ -241,11 +241,11 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         """Runs the automaton over the rows.
 
         Args:
-            rows, fresh_rows: as :meth:`_sequence` gives them.
+            rows, fresh_rows: as :meth:`_sequence` returns them.
             before: what was known of the keys.
             events: per key the number of its next row.
             count: number of keys.
-            clock: how far time has come, ms; None where it has not moved.
+            clock: how far time has advanced, ms; None if it has not moved.
             now: the time of the micro-batch, ms.
         """
         conditions = [None if c is None else c.over(rows, now) for c in self.conditions]
@@ -322,7 +322,7 @@ class _Before:
         return out
 
     def values(self, name: str) -> list[Any]:
-        """A column per key, None where there is none."""
+        """A column per key, None if there is none."""
         cells = self._key_state[name].to_list()
         return [cells[p] if p >= 0 else None for p in self._place.tolist()]
 
@@ -362,7 +362,7 @@ class _Run:
         return number + self._shift
 
     def begun(self, partials: Sequence[Partial], complete: Sequence[Partial]) -> Matcher:
-        """The matches that go on: those whose rows are there."""
+        """The matches that continue: those whose rows are there."""
 
         def is_whole(partial: Partial) -> bool:
             return partial.first == START or self._begin <= self.position(partial.first) < self._end

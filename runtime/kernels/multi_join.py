@@ -41,7 +41,7 @@ class MultiJoinKernel(Kernel):
     What a micro-batch changes is found per common key. Where all joins are INNER: for each input, its changes meet the
     inputs before it as they are now and those behind it as they were. With a LEFT join among them the results of the
     touched keys are computed as they were and as they are, and their difference is emitted. A retraction of a row that
-    is not there, as it may have expired, counts as if the row had been there: it takes back what it meets, as in Flink.
+    is not there, as it may have expired, counts as if the row had been there: it retracts what it meets, as in Flink.
 
     Output is -D and +I; what comes and goes within a batch is not mentioned.
 

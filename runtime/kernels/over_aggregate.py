@@ -145,16 +145,16 @@ class ProctimeOverKernel(OverKernel):
 
 @dataclass(frozen=True)
 class RowtimeOverKernel(OverKernel, EventTimeKernel):
-    """OVER (ORDER BY a rowtime attribute): each row comes out when the watermark has come to its time.
+    """OVER (ORDER BY a rowtime attribute): each row comes out when the watermark has reached its time.
 
     Late rows are dropped as in Flink: without a bound those at or before the watermark, with one those that are not
     later than the last row of their partition that came out.
 
     The TTL of Flink's functions: without a bound, and of ROWS with one, a partition without waiting rows is gone
-    between one and one and a half TTLs after it was last touched; of RANGE with a bound, when the watermark has come so
-    far that no frame can reach its rows, or with a TTL, which Flink does not have there, that long after it was last
-    touched, unless rows wait. Values of DISTINCT calls are kept without a TTL; they count
-    for the partition that they came to only.
+    between one and one and a half TTLs after it was last touched; of RANGE with a bound, when the watermark has
+    advanced so far that no frame can reach its rows, or with a TTL, which Flink does not have there, that long after it
+    was last touched, unless rows wait. Values of DISTINCT calls are kept without a TTL; they count for the partition
+    that they came to only.
 
     Attributes:
         rowtime: the field that is the time.
@@ -195,7 +195,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         return [None] * len(self.tables)
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
-        """The partitions of the rows that came, and of those that are due."""
+        """The partitions of the rows that arrived, and of those that are due."""
         return [None, *self._keys_of([inputs[0], state[0]], state[1])]
 
     def _keys_of(self, rows: Sequence[pl.DataFrame], due: pl.DataFrame | None = None) -> list[pl.DataFrame | None]:
@@ -360,8 +360,8 @@ class _Came:
     """A micro-batch with the state of its partitions, which are numbered.
 
     Attributes:
-        rows: those that came.
-        waiting: those in state whose time has come.
+        rows: those that arrived.
+        waiting: those in state that are due.
         state_rows: the state of the partitions.
         held: rows in state that frames reach.
         stale: rows in state that no frame reaches.

@@ -1,4 +1,4 @@
-"""OVER in the order of a field that is no time attribute: each row with aggregates of the rows that sort before it.
+"""OVER in the order of a field that is not a time attribute: each row with aggregates of the rows that sort before it.
 
 Source of the semantics: Flink's ``NonTimeRangeUnboundedPrecedingFunction`` and
 ``NonTimeRowsUnboundedPrecedingFunction``.
@@ -35,11 +35,11 @@ from stateplan.runtime.kernels.common.over_frames import Walk
 
 @dataclass(frozen=True)
 class NonTimeOverKernel(OverKernel):
-    """OVER (ORDER BY a field that is no time attribute), from the first row of the partition to the current one.
+    """OVER (ORDER BY a field that is not a time attribute), from the first row of the partition to the current one.
 
-    A row that comes or goes changes the values of the rows behind it: they are updated. Rows of equal order stay in
-    the order of their arrival; in a RANGE frame all of them have the same value. A retraction takes away one of the
-    equal rows, in ROWS the one that came first, in RANGE the one that came last; where there is none it does nothing.
+    A row that comes or goes changes the values of the rows behind it: they are updated. Rows of equal order stay in the
+    order of their arrival; in a RANGE frame all of them have the same value. A retraction removes one of the equal
+    rows, in ROWS the one that arrived first, in RANGE the one that arrived last; if there is none it does nothing.
 
     A partition that had no change for the TTL starts over. Its rows are kept as long as it: with a TTL, they are
     written anew at most every half of it.
@@ -119,7 +119,7 @@ class NonTimeOverKernel(OverKernel):
 
         Args:
             rows: the ``stored_count`` rows that were there, then the changes.
-            change: per change +1 or -1; None where all rows are added.
+            change: per change +1 or -1; None if all rows are added.
         """
         stays = np.ones(rows.height, bool)
         if change is None:
@@ -144,7 +144,7 @@ class NonTimeOverKernel(OverKernel):
         """The changes of the output: deletions, then updates, then insertions.
 
         Args:
-            rows: those that were there, and those that came.
+            rows: those that were there, and those that arrived.
             parts: per row its partition, 0 .. ``count`` - 1.
             old, stays: which rows were there before, and are there after the micro-batch.
         """

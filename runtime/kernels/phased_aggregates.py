@@ -1,5 +1,5 @@
 """The phases of a group aggregate behind the local one: the global phase merges partial results into the state of their
-group; the incremental one stands between the two levels of a split DISTINCT aggregate.
+group; the incremental one is between the two levels of a split DISTINCT aggregate.
 
 Source of the semantics: Flink's ``MiniBatchGlobalGroupAggFunction`` and ``MiniBatchIncrementalGroupAggFunction``.
 """

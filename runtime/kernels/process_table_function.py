@@ -64,7 +64,7 @@ class ProcessTableKernel(Kernel):
     it is as at the beginning: a ROW of NULLs, or nothing in an ARRAY or MAP. Timers and waiting rows have no TTL.
 
     Attributes:
-        call: the function, and what the call gives it.
+        call: the function, and what the call passes to it.
     """
 
     call: ProcessCall
@@ -140,7 +140,7 @@ class ProcessTableKernel(Kernel):
         return frame_of([frame[mine].alias(name) for mine, name in pairs], frame.height)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
-        """What is asked for in the first step: nothing, which brings what is due."""
+        """What is requested in the first step: nothing, which brings what is due."""
         return [None] * len(self.tables)
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
@@ -394,7 +394,7 @@ class _StateValues:
         self._written_partitions: set[int] = set()
 
     def _stored_value(self, number: int) -> Any:
-        """The value that the state has, made anew; the one at the beginning where it has none."""
+        """The value that the state has, created again; the one at the beginning if it has none."""
         at = self._place.get(number)
         if at is None:
             return self._how.fresh()
@@ -444,7 +444,8 @@ class _StateValues:
 
 
 class _Timers:
-    """The timers of a micro-batch's partitions. A timer is a name and a time; one without a name is told by its time.
+    """The timers of a micro-batch's partitions. A timer is a name and a time; one without a name is identified by its
+    time.
 
     Args:
         state: the rows that are there.

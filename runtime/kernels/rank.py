@@ -273,7 +273,7 @@ class UpdateTopNKernel(TopN):
 class RetractTopNKernel(TopN):
     """The first N rows of each partition.
 
-    The state holds all rows of a partition, as any of them may move up. A retraction takes away the first of the equal
+    The state holds all rows of a partition, as any of them may move up. A retraction removes the first of the equal
     rows; when there is none, it changes nothing. Rows of equal order have one time of access, as in Flink: each change
     of one refreshes all of them.
     """

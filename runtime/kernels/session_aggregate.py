@@ -28,7 +28,7 @@ from stateplan.runtime.kernels.window_aggregate import Property, together, told_
 
 @dataclass(frozen=True)
 class SessionAggregateKernel(SessionKernel):
-    """Keeps accumulators per key and session, and emits a session when the watermark has come to its end.
+    """Keeps accumulators per key and session, and emits a session when the watermark has reached its end.
 
     A late row is dropped. A session whose rows have all been retracted is not emitted, nor is one whose TTL ends. When
     two sessions become one, the accumulators of the later one are merged into those of the earlier one; when a row

@@ -31,12 +31,12 @@ from stateplan.runtime.kernels.window_slices import timestamps, window_time
 
 _NEXT, _TIME = "@next", "@time"
 _KIND_BITS = 60
-"""The number of a row takes so many bits of what is kept as its number; its kind is above them."""
+"""The number of a row takes this number of bits of what is kept as its number; its kind is above them."""
 
 
 @dataclass(frozen=True)
 class SessionRowsKernel(SessionKernel):
-    """Keeps rows until the watermark has come to the end of their session, and emits them with start, end and last
+    """Keeps rows until the watermark has reached the end of their session, and emits them with start, end and last
     instant of the session: sessions in the order of their end, the rows of each in the order of arrival.
 
     A row that retracts another one is kept and emitted too, and makes its session longer as any row does. A late row
@@ -73,7 +73,8 @@ class SessionRowsKernel(SessionKernel):
         return [self._lookup_keys([inputs[0]]), None]
 
     def more_keys(self, inputs: Frames, state: Frames) -> list[pl.DataFrame | None]:
-        """Sessions of all keys of which rows have come, or something has become due."""
+        """The keys whose sessions are read: those that have new rows, and those that have a session or row that is
+        due."""
         return [self._lookup_keys([inputs[0], *state]), None]
 
     def _lookup_keys(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:

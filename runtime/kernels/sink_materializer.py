@@ -60,7 +60,7 @@ class _SinkKernel(KeyedKernel):
 
     @cached_property
     def _entry_columns(self) -> list[str]:
-        """What tells the rows of a primary key apart."""
+        """What distinguishes the rows of a primary key."""
         if not self.upsert_key:
             return list(self._fields)
         return list(dict.fromkeys([*self._keys, *columns(self.upsert_key)]))
@@ -79,7 +79,7 @@ class _SinkKernel(KeyedKernel):
 
 @dataclass(frozen=True)
 class SinkMaterializerKernel(_SinkKernel):
-    """Keeps the rows of each primary key in the order they came; the table shows the one that came last.
+    """Keeps the rows of each primary key in the order they arrived; the table shows the one that arrived last.
 
     A row that comes replaces the one of the same upsert key, at its place, or goes last. A row that is retracted (-U,
     -D) is the first with its upsert key; without an upsert key, the first equal row. When the last row goes, the one
@@ -145,7 +145,7 @@ class PlacedRows:
 
     Attributes:
         rows: positions among the rows of the state and, behind them, those of the batch.
-        places: of each; a row that came is behind all of the state.
+        places: of each; a row that arrived is behind all of the state.
     """
 
     rows: Ints
@@ -159,7 +159,7 @@ class RowLists:
     Attributes:
         keys: number of the primary key of every row of the state, then of every row of the batch.
         count: how many primary keys there are.
-        entries_before, entries_now: number of what tells a row apart, of the state's rows and of the batch's.
+        entries_before, entries_now: number of what distinguishes a row, of the state's rows and of the batch's.
         entries: how many such numbers there are.
         places: of the state's rows.
         adds: which rows of the batch come; the others go.
@@ -252,8 +252,8 @@ class RowLists:
 
 @dataclass(frozen=True)
 class SinkConflictKernel(_SinkKernel, EventTimeKernel):
-    """Rows wait until the watermark advances; then those of each primary key are taken together, after the row that
-    the table shows. A row and its retraction cancel each other, in whichever order they came. One row left is shown,
+    """Rows wait until the watermark advances; then those of each primary key are taken together, after the row that the
+    table shows. A row and its retraction cancel each other, in whichever order they arrived. One row left is shown,
     none deletes the key; of more, DO ERROR fails the job, and DO NOTHING leaves the table as it is, or shows the first
     of them where the key is new. Rows that are not shown are forgotten.
 

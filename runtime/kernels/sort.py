@@ -71,7 +71,7 @@ class ProctimeSortKernel(Kernel):
 
 @dataclass(frozen=True)
 class RowtimeSortKernel(EventTimeKernel):
-    """Emits rows in an order whose first field is a rowtime attribute, once the watermark has come to their time.
+    """Emits rows in an order whose first field is a rowtime attribute, once the watermark has reached their time.
 
     A row that is not later than the last one that was emitted is dropped; so is one whose TTL ends while it waits.
 

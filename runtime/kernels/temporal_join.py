@@ -1,9 +1,9 @@
 """Temporal joins: each left row with the version of its right row that held at its time.
 
 Source of the semantics: Flink's ``TemporalRowTimeJoinOperator`` and ``TemporalProcessTimeJoinOperator``. By event time
-a left row waits until the watermark has come to its time; then it meets the newest version of its key that is not
-newer than itself. A version is forgotten once a newer one is at or before the watermark and its key is used. NULL
-is an ordinary key.
+a left row waits until the watermark has reached its time; then it meets the newest version of its key that is not newer
+than itself. A version is forgotten once a newer one is at or before the watermark and its key is used. NULL is an
+ordinary key.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _kinds(frame: pl.DataFrame) -> pl.Expr:
 
 
 def _millis(row: LogicalType, index: int) -> pl.Expr:
-    """The time of a row, epoch milliseconds; 0 where there is none."""
+    """The time of a row, epoch milliseconds; 0 if there is none."""
     name = column(index)
     if not row.fields[index].type.is_timestamp:
         return pl.col(name).cast(pl.Int64).fill_null(0)
@@ -205,7 +205,7 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
     def _numbered_rows(
         self, rows: pl.DataFrame, counter: pl.DataFrame, now: int
     ) -> tuple[pl.DataFrame, pl.DataFrame | None]:
-        """New left rows as rows of their table, numbered on, and the number to go on from."""
+        """New left rows as rows of their table, numbered on, and the number to continue from."""
         first = counter[_NUMBER][0] if counter.height else 0
         waiting_rows = rows.select(
             *state_columns(self.left_type),
@@ -221,7 +221,7 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         return waiting_rows, after.cast(pl.Int64)
 
     def _versions(self, rows: pl.DataFrame, old_versions: pl.DataFrame, now: int) -> pl.DataFrame:
-        """All versions of the keys at hand, the last one of each key and time; ``@old`` tells those of which the state
+        """All versions of the keys at hand, the last one of each key and time; ``@old`` marks those of which the state
         has a row, ``@new`` those to write."""
         fresh = rows.select(
             *state_columns(self.right_type),
@@ -253,8 +253,8 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
     def _clean_versions(
         self, versions: pl.DataFrame, watermark: Watermark, now: int, ttl: int
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The versions to write, and those to forget: older than the newest one that the watermark has come to. As
-        with Flink's timers nothing is forgotten while it stands still: rows that came late may still ask."""
+        """The versions to write, and those to forget: older than the newest one that the watermark has reached. As with
+        Flink's timers nothing is forgotten while it is still: rows that arrived late may still ask."""
         table = self.tables[2]
         _, number = self.number_keys(pl.DataFrame(schema=state_columns(self.left_type)), versions)
         keyed_versions = versions.with_columns(number.alias(_KEY))

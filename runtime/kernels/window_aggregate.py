@@ -1,4 +1,4 @@
-"""Aggregates of windows: one row per key and window, once the watermark has come to the window's end.
+"""Aggregates of windows: one row per key and window, once the watermark has reached the window's end.
 
 Source of the semantics: Flink's ``WindowAggOperator`` with ``SliceUnsharedWindowAggProcessor`` and
 ``SliceSharedWindowAggProcessor``, ``LocalSlicingWindowAggOperator`` and ``GlobalAggCombiner``.
@@ -62,7 +62,7 @@ class WindowAggregateKernel(EventTimeKernel):
     """Keeps accumulators per key and slice, and emits those of a window when the watermark closes it.
 
     A row is late when the last window that has its slice is closed; a late row is dropped. A window whose rows have all
-    been retracted is not emitted. A slice whose TTL ends is missing in its windows, and begins anew with its next row.
+    been retracted is not emitted. A slice whose TTL ends is missing in its windows, and starts again with its next row.
     By processing time the clock of the micro-batch takes the place of both the times of its rows and the watermark, so
     no row is late.
 
@@ -140,7 +140,7 @@ class WindowAggregateKernel(EventTimeKernel):
 
     @property
     def inner_is_partial(self) -> bool:
-        """Whether what arrives are partial results, and not whole rows."""
+        """Whether the input consists of partial results instead of rows."""
         return isinstance(self.inner, GlobalGroupAggregateKernel)
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
@@ -319,8 +319,8 @@ class WindowAggregateKernel(EventTimeKernel):
         upserts: list[pl.DataFrame | None],
         deletes: list[pl.DataFrame | None],
     ) -> pl.DataFrame | None:
-        """Gives the values of a table the times of their slices, and removes those of slices that are done. Returns the
-        identities of those."""
+        """Adds the times of their slices to the values of a table, and removes those of slices that are done. Returns
+        the identities of those."""
         table = self.tables[number]
         names, identity = [*table.schema, ACCESS_TIME], list(table.identity)
         stays, is_moved = np.append(stays, False), np.append(is_moved, False)
@@ -365,12 +365,12 @@ class WindowAggregateKernel(EventTimeKernel):
 def told_of_windows(
     results: pl.DataFrame, window: int, properties: Sequence[Property], starts: Ints, ends: Ints, zone: str
 ) -> pl.DataFrame:
-    """The rows of the output: keys, results, and what is told of the window.
+    """The rows of the output: keys, results, and properties of the window.
 
     Args:
         results: keys, the last of which is that of the window, and results.
         window: position of that key.
-        properties: what to tell.
+        properties: the window properties to add.
         starts: of the windows, local times.
         ends: likewise.
         zone: of the windows.

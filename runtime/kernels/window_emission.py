@@ -90,7 +90,7 @@ class _Windows:
 class WindowEmissionKernel(EventTimeKernel):
     """Keeps accumulators per key and window, and emits a window early, at its end, and late.
 
-    With a delay, a window that has changed is emitted when the clock comes to the next multiple of it; Flink counts the
+    With a delay, a window that has changed is emitted when the clock reaches the next multiple of it; Flink counts the
     delay from the first row of each window. Without, it is emitted in the micro-batch that changed it. What is the same
     as before is not emitted again. When a window is forgotten, it is emitted if it has changed since it last was.
 
@@ -245,7 +245,7 @@ class WindowEmissionKernel(EventTimeKernel):
         return _Windows(all_keys, place, got, rings, positions(mine, both.count)[window_codes], group_rows)
 
     def _rings(self, windows: _Windows, has_ended: Bools, now: int) -> Ints:
-        """When the clock has windows emitted, after rows have come to them."""
+        """When the clock has windows emitted, after rows have reached them."""
         rings = windows.rings
         for delay, mine in ((self.emission.early, ~has_ended), (self.emission.late, has_ended)):
             if delay is not None:

@@ -35,8 +35,8 @@ _DUE = "@due"
 class WindowRankKernel(TopN, EventTimeKernel):
     """Keeps the first rows of each partition and window, and emits them when the watermark closes the window.
 
-    Of rows of equal order, those that came first come first. Rows of a closed window are dropped. A row
-    whose TTL ends before its window closes is not ranked.
+    Of rows of equal order, those that arrived first come first. Rows of a closed window are dropped. A row whose TTL
+    ends before its window closes is not ranked.
 
     Attributes:
         key_fields: fields of the partition, and the end of the window.

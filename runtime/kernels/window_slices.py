@@ -25,8 +25,8 @@ from stateplan.runtime.kernel import Transform
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, within
 
 _BACK = 4
-"""Among so many slices before the present one, the last end of a slice is looked for at first. Where the clock shows
-an hour for the first time that comes twice, short slices have ended longer ago."""
+"""Among this number of slices before the present one, the last end of a slice is looked for at first. Where the clock
+shows an hour for the first time that comes twice, short slices have ended longer ago."""
 
 
 def local_times(times: pl.Series, zone: str) -> Ints:
@@ -38,13 +38,12 @@ def local_times(times: pl.Series, zone: str) -> Ints:
 
 def instants(local: Ints, zone: str) -> Ints:
     """The instants, ms since 1970, at which the clock on the wall shows the given times: of two the earlier one; a time
-    that is left out is as long after the gap's beginning as it says."""
+    that is omitted is as long after the gap's beginning as it says."""
     return local if zone == "UTC" else instants_of(_shown(local), zone).to_physical().to_numpy()
 
 
 def closing_instants(local: Ints, zone: str) -> Ints:
-    """As :func:`instants`, when timers fire: of two the later one; of a time that is left out, that of its full
-    hour."""
+    """As :func:`instants`, when timers fire: of two the later one; of a time that is omitted, that of its full hour."""
     if zone == "UTC":
         return local
     shown = _shown(local)
@@ -119,7 +118,7 @@ class Slicing(FrozenDataclass):
         return out
 
     def between(self, slices: Ints) -> Bools:
-        """Which slices are in no window: hopping ones leave out what is longer than they are until the next begins."""
+        """Which slices are in no window: hopping ones omit what is longer than they are until the next begins."""
         out: Bools = self.first_ends(slices) > self.last_ends(slices)
         return out
 
@@ -134,7 +133,7 @@ class Slicing(FrozenDataclass):
         return closing_instants(ends - 1, self.zone)
 
     def windows(self, times: Ints) -> tuple[Ints, Ints]:
-        """All windows of each local time: the row of each, and its end; of a row in the order in which Flink tells
+        """All windows of each local time: the row of each, and its end; of a row in the order in which Flink lists
         them."""
         if self.kind == "CUMULATE":
             first = self._start(times, self.step) + self.step
@@ -157,7 +156,7 @@ class Slicing(FrozenDataclass):
 
 
 def _counted(counts: Ints) -> tuple[Ints, Ints]:
-    """For each position so many rows: the position, and the number of the row there from 0."""
+    """Repeats each position by its number of rows: the position, and the number of the row there from 0."""
     return np.repeat(np.arange(len(counts)), counts), within(counts)
 
 

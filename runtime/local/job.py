@@ -46,7 +46,7 @@ class LocalJob(Job):
     Args:
         graph: the job graph.
         info: what its figures are about.
-        tell: gets notes for the user, a line each.
+        tell: receives notes for the user, a line each.
         on_progress: see :meth:`Job.wait`.
     """
 

@@ -25,7 +25,7 @@ AGES = "ages"
 """The figure ``ages.<state>.<use>.<bucket>``: rows found."""
 
 _SHIFT = 47
-"""Bits of a double's fraction that a bucket does not tell apart."""
+"""Bits of a double's fraction that a bucket does not distinguish."""
 _FIRST = 0x3FF << 5
 """The bucket of 1 ms; ages below are 0."""
 
@@ -97,7 +97,7 @@ class Histogram:
         return 0 if ttl <= 0 else sum(n for bucket, n in self.counts.items() if bounds(bucket)[1] >= ttl)
 
     def ttl_for(self, miss_limit: int) -> int:
-        """The shortest TTL (ms) at which at most so many rows would have expired; at least 1."""
+        """The shortest TTL (ms) at which at most this number of rows would have expired; at least 1."""
         left = miss_limit
         for bucket in sorted(self.counts, reverse=True):
             left -= self.counts[bucket]

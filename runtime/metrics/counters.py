@@ -39,7 +39,7 @@ class SparkTaskCounters:
 
     Args:
         accumulator: brings them to the driver.
-        folder: where those of running tasks are left; None where the driver would not find them.
+        folder: where those of running tasks are left; None if the driver would not find them.
     """
 
     def __init__(self, accumulator: Any, folder: str | None = None) -> None:

@@ -42,7 +42,7 @@ LATEST = frozenset({"watermark_ms", "now_ms"})
 
 WAITING = "waiting"
 """A figure that says how things stand after a micro-batch: what waits for the clock over bounded input. Each key group
-of such an operator tells it in each micro-batch with input."""
+of such an operator reports it in each micro-batch with input."""
 
 PART_WATERMARK = "watermark_ms."
 """What the names of figures begin with that are watermarks of parts of an aligned source; then comes the part."""
@@ -59,7 +59,7 @@ class TaskCounters(Protocol):
 
 
 class Uncounted:
-    """Counters of tasks that nobody asks for."""
+    """Counters of tasks that are not reported."""
 
     def add(self, uid: str, figures: dict[str, float]) -> None:
         """Counts nothing."""

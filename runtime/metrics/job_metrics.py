@@ -36,7 +36,7 @@ _runs: dict[str, JobMetrics] = {}
 
 
 def metrics_of_run(run_id: str) -> JobMetrics | None:
-    """The figures of the query whose run has this id; None when it is no job of this process."""
+    """The figures of the query whose run has this id; None if it is not a job of this process."""
     return _runs.get(run_id)
 
 
@@ -97,7 +97,7 @@ class JobMetrics:
         info: what the records are about.
         counters: what workers add to.
         checkpoint: keeps the records, unless it is a temporary one; None for a job without one.
-        tell: is told, once, when they cannot be written.
+        tell: receives one message when they cannot be written.
         limits: of the state; records say how much of each is used.
     """
 

@@ -7,8 +7,8 @@ more than ``FILES`` full files, its oldest becomes one of the next level, with o
 successive ones: a level holds four times the time of the one before in the same space. ``job.json`` says what the
 records are about.
 
-Readers may look at any time: files appear whole, lines are appended whole, and a record that a higher level covers
-is left out.
+Readers may look at any time: files appear whole, lines are appended whole, and a record that a higher level covers is
+omitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 FOLDER = "metrics"
 
 FILE_BYTES = 256 << 10
-"""A file is full with so many bytes."""
+"""A file is full with this number of bytes."""
 FILES = 4
 """Full files of a level."""
 THINNING = 4
@@ -70,7 +70,7 @@ def _records(paths: Iterable[AnyPath]) -> list[BatchMetrics]:
                     continue
                 if "operators" in line:
                     record = BatchMetrics.from_json(line)
-                    # A micro-batch that comes again after others is of a checkpoint that was taken back in time.
+                    # A micro-batch that is repeated after others is of a checkpoint that was rolled back.
                     for newer in [b for b in records if b >= record.batch]:
                         del records[newer]
                     records[record.batch] = record
@@ -80,7 +80,7 @@ def _records(paths: Iterable[AnyPath]) -> list[BatchMetrics]:
 
 
 def read_metrics(checkpoint: AnyPath) -> list[BatchMetrics]:
-    """All records of the checkpoint in the folder ``checkpoint``, oldest first; none when no run has left any.
+    """All records of the checkpoint in the folder ``checkpoint``, oldest first; none if no run has left any.
 
     Raises:
         CheckpointError: CKPT001, when the folder cannot be read; CKPT002, when it is not a checkpoint.
@@ -102,7 +102,7 @@ def _read(checkpoint: AnyPath, choose: Callable[[AnyPath], list[AnyPath]]) -> li
 
 
 def read_job(checkpoint: AnyPath) -> JobInfo | None:
-    """What the records are about; None when no run has said so. Raises as :func:`read_metrics`."""
+    """What the records are about; None if no run has said so. Raises the same errors as :func:`read_metrics`."""
     _require(checkpoint)
     with contextlib.suppress(OSError, ValueError):
         return JobInfo.from_text((checkpoint / FOLDER / "job.json").read_text(encoding="utf-8"))

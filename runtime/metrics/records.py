@@ -72,10 +72,10 @@ class BatchMetrics:
         time: the clock of the micro-batch (the replay clock for replay tables), ms since 1970.
         started: when the driver began with it by the machine's clock, ms since 1970; of several, the first.
         ms: how long the driver took for it, from there to the commit of the sinks; of several, the sum.
-        operators: figures by operator uid; see :data:`FIGURES`. A figure of 0 may be left out.
-        state: by operator uid, what its state has come to.
-        watermarks: by operator uid, where event time stands in it, ms since 1970.
-        spark: Spark's own phases, its ``durationMs``; empty when they are not known.
+        operators: figures by operator uid; see :data:`FIGURES`. A figure of 0 may be omitted.
+        state: by operator uid, the size of its state.
+        watermarks: by operator uid, where event time is in it, ms since 1970.
+        spark: Spark's own phases, its ``durationMs``; empty if they are not known.
         batches: how many micro-batches the record stands for.
         slowest_ms: the longest of them.
         budgets: by the name of a limit of state, the share of it that is used.
@@ -168,7 +168,7 @@ class StateTotals:
                     sizes_by_name[int(index[0])] += growth
 
     def sizes(self) -> dict[str, StateSize]:
-        """What the states have come to."""
+        """The sizes of the states."""
         return {uid: StateSize(list(s.rows), list(s.bytes), list(s.runs), s.partial) for uid, s in self._sizes.items()}
 
 

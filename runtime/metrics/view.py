@@ -28,7 +28,7 @@ class OperatorView:
         busy: the share of the tasks' time that it takes, 0 to 1.
         state: of an operator with state; None before the first micro-batch.
         totals: its figures since the run began.
-        watermark: where event time stands in it, ms since 1970; None where nobody asks for it.
+        watermark: where event time is in it, ms since 1970; None if nothing uses it.
         inputs: rows per second by input; of a source none.
     """
 
@@ -43,7 +43,7 @@ class OperatorView:
 
     @property
     def cache_hits(self) -> float | None:
-        """The share of runs of state that were in the worker's cache; None when none was read."""
+        """The share of runs of state that were in the worker's cache; None if none was read."""
         hits, misses = self.totals.get("cache_hits", 0), self.totals.get("cache_misses", 0)
         return hits / (hits + misses) if hits + misses else None
 
@@ -55,7 +55,7 @@ class JobView:
     Attributes:
         info: what it is.
         now: ms since 1970.
-        writer: the process that runs it; None when it is stopped.
+        writer: the process that runs it; None if it is stopped.
         recent: its last micro-batches, oldest first.
         totals: figures since its run began.
         batches: micro-batches committed since then.
@@ -152,7 +152,7 @@ class Watcher:
         self._recent: tuple[BatchMetrics, ...] = ()
 
     def look(self) -> JobView | None:
-        """The job as it is now; None when no run has left anything about it.
+        """The job as it is now; None if no run has left anything about it.
 
         Raises:
             CheckpointError: CKPT002, the folder is not a checkpoint; CKPT001, it cannot be read.

@@ -63,7 +63,7 @@ class BatchOffsets:
 
     Attributes:
         facts: its time and its settings.
-        sources: per source, where reading it ends; None where it has read nothing yet.
+        sources: per source, where reading it ends; None if it has read nothing yet.
     """
 
     facts: dict[str, Any]
@@ -211,7 +211,7 @@ class SparkCheckpoint:
 
     def _rewrite(self, log: AnyPath, change: Callable[[str], str]) -> None:
         """Changes the lines of a file of Spark's after that of its version. One that cannot be parsed stays as it is,
-        for Spark to find. Raises as :meth:`relocate`."""
+        for Spark to find. Raises the same errors as :meth:`relocate`."""
         try:
             before = log.read_text(encoding="utf-8")
             version, *lines = before.split("\n")
@@ -320,7 +320,7 @@ class SparkCheckpoint:
 
         Args:
             batch: the micro-batch.
-            after: leaves out what was read up to this one; -1 for nothing.
+            after: omits what was read up to this one; -1 for nothing.
 
         Raises:
             OSError, ValueError: a log cannot be read.
@@ -364,7 +364,7 @@ class SparkCheckpoint:
         return (self.offset_log / str(batch)).stat().st_mtime
 
     def has_store_ids(self, batch: int) -> bool:
-        """Whether state that a committed micro-batch wrote is told apart by the attempt that wrote it.
+        """Whether state that a committed micro-batch wrote is distinguished by the attempt that wrote it.
 
         Raises:
             OSError, ValueError: the entry of the micro-batch cannot be read.
@@ -412,10 +412,10 @@ def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:
 
 
 def damage_of(path: AnyPath) -> str | None:
-    """What is wrong with a file that Spark wrote; None for nothing that its checksums tell. Raises OSError.
+    """What is wrong with a file that Spark wrote; None if its checksums show no damage. Raises OSError.
 
     They are beside it (``.<name>.crc``, of Hadoop's ``ChecksumFileSystem``): "crc", a zero byte, the bytes per checksum
-    as a 32-bit integer, and a CRC-32 for each so many bytes.
+    as a 32-bit integer, and a CRC-32 for each block of that size.
     """
     data = path.read_bytes()
     sums = path.with_name(f".{path.name}.crc")

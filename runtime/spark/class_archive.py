@@ -18,7 +18,7 @@ from stateplan.common.errors import RunError
 from stateplan.runtime.spark.tweaks import OFF
 
 _SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-"""Else the JVM prints each class that an archive leaves out, and a warning about an archive that does not fit."""
+"""Else the JVM prints each class that an archive omits, and a warning about an archive that does not fit."""
 
 _TIMEOUT = 300
 _SPACE = re.compile(r"\s")
@@ -116,5 +116,5 @@ def _archives(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _usable(path: Path) -> bool:
-    """Whether an archive has the size that its name tells: the JVM crashes over one that was cut off."""
+    """Whether an archive has the size in its name: the JVM crashes over one that was cut off."""
     return path.stem.rsplit("-", 1)[-1] == str(path.stat().st_size) and not _SPACE.search(str(path))

@@ -35,7 +35,7 @@ T = TypeVar("T")
 PACKAGE = "stateplan"
 _TIMEOUT = "slot.request.timeout"
 _PATIENCE = 10.0
-"""Seconds without an executor after which the user is told what the job waits for."""
+"""Seconds without an executor after which a message says what the job waits for."""
 _ROUNDS = 5
 """How often tasks are sent to find every executor."""
 _TELLING = re.compile(

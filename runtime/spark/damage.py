@@ -195,7 +195,7 @@ def _outgrown(path: Path) -> str | None:
             file.seek(at)
             magic, _, length, _, _ = _HEADER.unpack(file.read(_HEADER.size))
             if magic != _MAGIC:
-                return None  # another codec, or a damage of which Spark tells
+                return None  # another codec, or a damage that Spark reports
             at += _HEADER.size + length
             if at > size:
                 return f"has a block of {length} bytes, and is only {size} bytes long"
@@ -255,7 +255,7 @@ _WORKER_GONE = ("IOException: Broken pipe", "SocketException: Connection reset",
 """Spark's messages when the process at the other end has ended."""
 
 _DAEMON_GONE = "IOException: Stream closed", "PythonWorkerFactory.stopWorker"
-"""Where the process that forks Python workers has ended, Spark fails to tell it of workers that have ended too: once
+"""Where the process that forks Python workers has ended, Spark fails to inform it of workers that have ended too: once
 for each of them, and a task is tried twice. The message, and the place where Spark says it."""
 
 

@@ -1,4 +1,4 @@
-"""Asks a fork server to run a module of Spark's in place of this process, or runs it where none answers.
+"""Requests a fork server to run a module of Spark. If no server answers, this process runs the module itself.
 
 A script: ``fork_client.py SOCKET -m MODULE ARGUMENTS``, started without ``site`` because it lives for milliseconds.
 """
@@ -12,7 +12,7 @@ import sys
 
 
 def main(path: str, arguments: list[str]) -> int:
-    """The exit code of the module."""
+    """Runs the module. Returns its exit code."""
     with socket.socket(socket.AF_UNIX) as server:
         try:
             server.connect(path)

@@ -1,9 +1,9 @@
-"""A process that has imported what Spark's planning in Python imports, and forks to run it.
+"""A process that imports the modules of Spark's planning in Python once, and then forks to run this planning.
 
-Spark starts Python on the driver's machine for every level of state of every query, only to have its state variables
-listed, and for every source that plans in Python: nearly all of that time goes into imports. A fork has them already.
-Lines of standard input name further modules to import, such as the client of the system that a source plans with.
-``fork_client.py`` asks for one.
+Spark starts Python on the driver's machine for every level of state of every query, only to list its state variables,
+and for every source that plans in Python. Nearly all of that time is spent on imports, which a fork has already. Lines
+of standard input name further modules to import, such as the client library of a source. ``fork_client.py`` requests a
+fork.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MODULES = (
     "pyspark.sql.streaming.transform_with_state_driver_worker",
     "pyspark.sql.streaming.python_streaming_source_runner",
 )
-"""What Spark starts Python for."""
+"""The modules that Spark runs in a Python process of its own."""
 
 _AHEAD = (
     *MODULES,
@@ -39,7 +39,7 @@ _AHEAD = (
 
 
 def serve(path: str) -> None:
-    """Answers at the Unix socket ``path``, which is there when this is ready, until standard input ends."""
+    """Answers requests at the Unix socket ``path`` until standard input ends. The socket appears when this is ready."""
     for name in _AHEAD:
         importlib.import_module(name)
     for name in MODULES:
@@ -89,7 +89,7 @@ def _answer(connection: socket.socket) -> None:
         arguments, folder, environment = marshal.loads(text)
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         status = _run(arguments, folder, environment)
-    except BaseException:  # this process goes on with nothing else
+    except BaseException:  # this process continues with nothing else
         traceback.print_exc()
     finally:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Hosts of a cluster that have lost power or network: what ran there is given up within seconds.
+"""Hosts of a cluster that have lost power or network: tasks that ran there count as lost within seconds.
 
 Spark hears nothing from such a host, and waits for its heartbeats: a busy executor may be late with them. But the
 system of a host takes connections however busy or stopped its programs are. So a host that takes none for some seconds
@@ -50,7 +50,7 @@ _log = logging.getLogger("stateplan")
 
 
 def settings(own_keys: Container[str]) -> dict[str, str]:
-    """Settings of a Spark on a cluster, by which a job goes on soon after a host is lost.
+    """Settings of a Spark on a cluster, by which a job continues soon after a host is lost.
 
     Args:
         own_keys: the keys that a user has set.
@@ -85,7 +85,7 @@ class Silence:
 
 
 def answering(places: Mapping[str, Address], seconds: float) -> set[str]:
-    """The names whose host takes a connection, or says that nothing listens, within so many seconds.
+    """The names whose host takes a connection, or says that nothing listens, within this number of seconds.
 
     Args:
         places: name to an address.
@@ -116,7 +116,7 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def watch(context: SparkContext, options: Mapping[str, str]) -> None:
-    """Watches the hosts of a Spark's executors until it ends. Fails where this Spark cannot be told of a host."""
+    """Watches the hosts of a Spark's executors until it ends. Fails if this Spark cannot be informed of a lost host."""
     interval, threshold = value(options, _INTERVAL) / 1000, value(options, _THRESHOLD)
     if threshold > 0:
         executors = _Executors(context)

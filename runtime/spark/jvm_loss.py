@@ -50,7 +50,7 @@ def jvm_loss_behind(failure: BaseException) -> RunError | None:
 
 
 def forget_dead_jvm() -> bool:
-    """Whether the JVM was gone; Spark can be started again then. PySpark would go on with the dead one for ever."""
+    """Whether the JVM was gone; Spark can be started again then. PySpark would continue with the dead one forever."""
     if jvm_loss() is None:
         return False
     from pyspark import SparkContext

@@ -1,6 +1,6 @@
-"""Starting the JVM with its settings in a file that only its user reads.
+"""Starts the JVM with its settings in a file that only its user can read.
 
-PySpark puts them on the command line, where ``ps`` shows them to every user of the machine, passwords and all.
+PySpark puts them on the command line, where ``ps`` shows them to every user of the machine, including passwords.
 """
 
 from __future__ import annotations

@@ -138,7 +138,8 @@ def _source_sum(
 
 
 def _entries(spark: SparkCheckpoint, source: int, after: int, end: int) -> Iterator[dict[str, Any]]:
-    """What the log of a source says behind an entry and up to another one. Raises as :func:`_source_sum`."""
+    """What the log of a source says behind an entry and up to another one. Raises the same errors as
+    :func:`_source_sum`."""
     if after >= end:
         return
     log = _log_of(spark, source)

@@ -1,4 +1,4 @@
-"""The master of a Spark cluster, when Spark starts: one that is not there is told at once, one that is silent in time.
+"""The master of a Spark cluster, when Spark starts: a missing one is reported at once, a silent one after a timeout.
 
 Code: RUN093.
 """
@@ -58,7 +58,7 @@ _GIVEN_UP = "masters are unresponsive"
 
 
 def check_form(master: str) -> None:
-    """Raises RunError RUN093 for a text that is no address of a master: Spark would find that out in the JVM."""
+    """Raises RunError RUN093 for a text that is not the address of a master. Spark would notice it only in the JVM."""
     if _FORMS.fullmatch(master) is None:
         kind = re.split(r"\W", master)[0]
         raise RunError("RUN093.no_address", master=master, hint=None if kind in _KINDS else nearest(kind, _KINDS))
@@ -69,7 +69,7 @@ def check_master(master: str) -> None:
     itself waits for a minute.
 
     Raises:
-        RunError: RUN093, there is none.
+        RunError: RUN093, it does not exist.
     """
     last_failure: Exception | None = None
     connections = []
@@ -229,5 +229,5 @@ def _process() -> Any:
     from pyspark import SparkContext
 
     with contextlib.suppress(AttributeError):
-        return SparkContext._gateway.proc  # noqa: SLF001 - PySpark tells nobody
+        return SparkContext._gateway.proc  # noqa: SLF001 - PySpark does not publish it
     return None

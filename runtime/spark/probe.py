@@ -28,7 +28,7 @@ def package_files(root: str) -> Iterator[tuple[str, str]]:
 
 
 def digest(package: str) -> str | None:
-    """A hash of all files of an installed package; None where there is none in a folder."""
+    """A hash of all files of an installed package; None if there is none in a folder."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):

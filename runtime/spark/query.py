@@ -59,7 +59,7 @@ class Shipment:
     Args:
         graph: the job graph.
         cache: the workers' run cache.
-        environment: that their references need; None where they have one of their own.
+        environment: that their references need; None if they have one of their own.
     """
 
     def __init__(self, graph: JobGraph, cache: CacheSettings, environment: Environment | None = None) -> None:
@@ -115,7 +115,7 @@ class Shipment:
 
 
 def _executor_folder(parent: str, job: str) -> str | None:
-    """A folder for all workers of this executor; None when there can be none."""
+    """A folder for all workers of this executor; None if there can be none."""
     from stateplan.runtime.scratch import JointScratch
 
     while _folders:

@@ -107,7 +107,7 @@ _printed: list[Path] = []
 
 
 def session(options: Mapping[str, str], lasting: bool = False, tweaks: Tweaks | None = None) -> SparkSession:
-    """A session with the settings of a job. Raises as :func:`spark_of`."""
+    """A session with the settings of a job. Raises the same errors as :func:`spark_of`."""
     return job_session(spark_of(options, lasting, tweaks), options)
 
 
@@ -229,7 +229,7 @@ def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
         and not spark.conf.isModifiable(key)
     }
     if static_settings:
-        conf = spark.sparkContext.getConf()  # tens of milliseconds: the JVM is asked for every setting
+        conf = spark.sparkContext.getConf()  # tens of milliseconds: the JVM returns each setting in a call of its own
         for key, value in static_settings.items():
             actual = conf.get(key)
             if actual != value:
@@ -389,7 +389,7 @@ def _yielding(start: Callable[[], SparkSession]) -> SparkSession:
 
 
 def _check_files(settings: Mapping[str, str]) -> None:
-    """Raises RunError RUN011 for a file of this machine that is not there: Spark would go on without it."""
+    """Raises RunError RUN011 for a file of this machine that is not there: Spark would continue without it."""
     for key in _FILES:
         for entry in filter(None, map(str.strip, settings.get(key, "").split(","))):
             file = entry.partition("#")[0]
@@ -523,7 +523,7 @@ def keep_log() -> Path | None:
 
 
 def last_printed(size: int) -> str:
-    """The last ``size`` bytes of what the JVM printed that this process started; nothing where it started none."""
+    """The last ``size`` bytes of what the JVM printed that this process started; nothing if it started none."""
     with contextlib.suppress(OSError):
         for log in _printed:
             with log.open("rb") as file:
@@ -534,7 +534,7 @@ def last_printed(size: int) -> str:
 
 @contextmanager
 def quietly() -> Iterator[Path]:
-    """Gives child processes started inside a log file as standard output and error: one thread at a time."""
+    """Redirects standard output and error of child processes that start inside to a log file: one thread at a time."""
     with _starting:
         yield from _quietly()
 

@@ -95,7 +95,7 @@ def split_frame(
 
     Args:
         spark: the session.
-        name: tells the sources of the session apart.
+        name: distinguishes the sources of the session.
         source: the source.
         tasks: into how many tasks the splits of a micro-batch are put.
         environment: that its references need.

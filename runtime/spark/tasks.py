@@ -1,4 +1,4 @@
-"""What the driver tells the tasks of a micro-batch."""
+"""What the driver sends to the tasks of a micro-batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from stateplan.runtime.jobgraph import JobGraph
 
 TTLS = "stateplan.ttl"
-"""A local property: the TTLs of states that differ from the plan; see :mod:`runtime.batch_ttls`. Missing or empty where
+"""A local property: the TTLs of states that differ from the plan; see :mod:`runtime.batch_ttls`. Missing or empty if
 the plan's hold."""
 
 WATERMARKS = "stateplan.watermarks"

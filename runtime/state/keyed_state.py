@@ -71,7 +71,7 @@ class StepStats:
         expired_runs: parts of runs dropped unread, because all their rows had expired.
         expired_rows: per state entry, rows removed because they had expired, older versions included.
         missed: retractions that found nothing.
-        late: rows that were dropped because they came after the watermark.
+        late: rows that were dropped because they arrived after the watermark.
         ages: per state entry and use, how old the rows were that were found, as rows by bucket (see
             :mod:`runtime.metrics.ages`).
         rows: per state table, rows in all its runs after the step (versions and tombstones included).
@@ -180,7 +180,7 @@ class KeyedState:
         return self._find(table, keys, now, ttl).select([*table.schema, ACCESS_TIME])
 
     def _find(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
-        """As :func:`runtime.state.runs.lookup`."""
+        """See :func:`runtime.state.runs.lookup`."""
         runs = self._runs[table.name]
         self._changed |= runs.drop_expired(now, ttl)
         if keys is None or not runs.parts:
@@ -205,7 +205,7 @@ class KeyedState:
     def write(
         self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int, ttl: int
     ) -> None:
-        """Records changes to ``table`` as a new run, and goes on with what keeps its runs few and small."""
+        """Records changes to ``table`` as a new run, and continues with what keeps its runs few and small."""
         fresh = build_run(table, upserts, deletes, now)
         runs = self._runs[table.name]
         if fresh is not None:
@@ -226,7 +226,7 @@ class KeyedState:
         self._changed = True
 
     def sweep(self, now: int, ttl: Sequence[TtlConfig]) -> None:
-        """What :meth:`step` does beside its changes: drops what has expired, goes on with merges, and so on.
+        """What :meth:`step` does beside its changes: drops what has expired, continues with merges, and so on.
 
         Args:
             now, ttl: as for :meth:`step`.
@@ -253,7 +253,7 @@ class KeyedState:
             inputs: one frame of changes per input.
             now: the micro-batch's time, ms.
             ttl: per ``state`` entry of the plan.
-            watermark: how far event time has come.
+            watermark: how far event time has advanced.
             fields: what is known of the rows of the inputs; for states with other than default TTL semantics.
 
         Returns:

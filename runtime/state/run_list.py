@@ -1,6 +1,6 @@
 """The runs of one state table of one key group: which parts there are, how they are merged, and what is dropped.
 
-Parts stand in order of age: for a hash that two of them are for, the later one is newer. A micro-batch appends a run.
+Parts are in order of age: for a hash that two of them are for, the later one is newer. A micro-batch appends a run.
 Runs that follow each other are merged in size tiers, so a row is rewritten O(log n) times in its life and a hash is
 searched in O(log n) parts.
 
@@ -8,11 +8,11 @@ searched in O(log n) parts.
 the rows up to some hash leave all of its runs and become a part of a new one, which stands where the oldest of them
 stood; the parts they leave get the later start of their range, and are removed when nothing is left in them. So every
 state in between is complete, a merge needs no record of its own (parts say into which run they are being merged), and
-the commit of the micro-batch is that of the step. New runs, and merges of smaller ones, go on beside it.
+the commit of the micro-batch is that of the step. New runs, and merges of smaller ones, continue beside it.
 
 **Expired rows** go without reading where a part holds nothing else and no older part that stays is for the same hashes;
 dropped before that, it could uncover an older version of a row. A part that nothing older is for is rewritten once at
-least half of its rows are expired or deleted, which the manifest tells; one in a micro-batch.
+least half of its rows are expired or deleted, according to the manifest; one in a micro-batch.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ MERGE_FACTOR = 8
 TIER_ROWS = 256
 """The most rows of a run of the lowest tier; those of the next one have :data:`MERGE_FACTOR` times as many."""
 QUANTUM_ROWS = 32 << 10
-"""A step of a merge moves about so many rows, or twice those of the micro-batch if they are more."""
+"""A step of a merge moves about this number of rows, or twice those of the micro-batch if they are more."""
 QUANTUM_BYTES = 4 << 20
-"""A step of a merge moves about so many bytes, or twice those of the micro-batch if they are more."""
+"""A step of a merge moves about this number of bytes, or twice those of the micro-batch if they are more."""
 STEPS = 4
-"""A micro-batch does at most so many whole steps in a table."""
+"""A micro-batch does at most this number of whole steps in a table."""
 PART_BYTES = 8 << 20
-"""Parts are cut at about so many bytes."""
+"""Parts are cut at about this number of bytes."""
 
 
 class PartStore(Protocol):
@@ -100,7 +100,7 @@ class RunList:
 
     def newest_first(self, hashes: Hashes | None = None) -> Iterator[Rows]:
         """The rows of the parts, the newest one first; with ``hashes`` (ascending) of those alone that may have any of
-        these hashes. None is read before it is asked for."""
+        these hashes. None is read before it is requested."""
         parts = self.parts
         if hashes is not None and parts:
             prefixes = hashes >> np.uint64(32)
@@ -278,7 +278,7 @@ class RunList:
         before = self.parts[at - 1] if at else None
         beside = before is not None and before.run == run and before.into == 0 and before.high < low
         if before is not None and beside and before.rows + frame.height <= quantum // 2:
-            # Small parts of one run that stand side by side become one.
+            # Small parts of one run that are side by side become one.
             self.moved.rows += before.rows
             frame = pl.concat(aligned([self._store.load(self.table, before).frame, frame]))
             self._store.drop(before)

@@ -39,7 +39,7 @@ _PLAIN = frozenset([*(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Float
 _COMPARED = frozenset([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Boolean, pl.Date, pl.String, pl.Binary])
 """Types of which Python takes for equal what Polars does."""
 _FEW = 64
-"""Up to so many rows Python compares sooner than Polars gets to it."""
+"""Up to this number of rows Python compares sooner than Polars gets to it."""
 
 
 class RunInfo(NamedTuple):
@@ -84,11 +84,11 @@ class RunInfo(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether it is for all hashes."""
+        """Whether it covers all hashes."""
         return self.low == 0 and self.high == LAST_PREFIX
 
     def overlaps(self, low: int, high: int) -> bool:
-        """Whether it is for any hash of the given range."""
+        """Whether it covers any hash from ``low`` to ``high``."""
         return self.low <= high and low <= self.high
 
 
@@ -181,7 +181,7 @@ def in_memory(frame: pl.DataFrame, table: StateTable) -> pl.DataFrame:
 def build_run(
     table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None, now: int
 ) -> pl.DataFrame | None:
-    """The run that records a step's changes to ``table``; None when there are none."""
+    """The run that records a step's changes to ``table``; None if there are none."""
     parts: list[pl.DataFrame] = []
     order = [*table.schema, ACCESS_TIME]
     if upserts is not None and upserts.height:

@@ -23,7 +23,8 @@ from stateplan.runtime.state.runs import (
 )
 
 CHUNK_SIZE = 8 << 20
-"""Frames are stored in values of at most so many bytes: larger values halve the throughput of Spark's state API."""
+"""Frames are stored in values of at most this number of bytes: larger values halve the throughput of Spark's state
+API."""
 
 _RESTORE = "restore the checkpoint directory from a copy, or start from an empty one"
 

@@ -9,7 +9,7 @@ which rows a kernel is given, and turns what it read and wrote into times of acc
 * ``ReturnExpiredIfNotCleanedUp``: expired rows are found while they are there. Reading one removes it, unless it is
   written (as ``TtlStateFactory`` has it), and so do merges, which see times and nothing else.
 * ``EventTime``: the time of access is the event time of the last row, in order of arrival, that accessed the entry, and
-  an entry expires when the watermark has come to the end of its TTL. A micro-batch is processed at the watermark before
+  an entry expires when the watermark has reached the end of its TTL. A micro-batch is processed at the watermark before
   it; before the first watermark nothing expires. What the watermark itself makes a kernel write is accessed at it.
 
 Source: FLIP-25, Flink's ``AbstractTtlDecorator``.
@@ -59,7 +59,7 @@ class InputFields:
 
     Attributes:
         keys: per input, the columns whose values decide the key group; the n-th of every input mean the same.
-        rowtimes: per input, the column with the event time of a row; None where there is none.
+        rowtimes: per input, the column with the event time of a row; None if there is none.
     """
 
     keys: tuple[tuple[str, ...], ...] = ()
@@ -287,7 +287,7 @@ class _Accesses:
 
     def _without_row(self, table: StateTable, upserts: pl.DataFrame) -> Ints:
         """Times of rows that no row of the micro-batch with a time accesses: those that they had, else the time to
-        which the watermark has come."""
+        which the watermark has advanced."""
         mark = self._watermark
         watermark = next((w for w in (mark.now, mark.before) if w not in (NO_WATERMARK, END_OF_TIME)), self._now)
         out = np.full(upserts.height, watermark, np.int64)
@@ -391,7 +391,7 @@ class _Accesses:
         return _match(rows, self._inputs[number], pairs, first)
 
     def _time(self, number: int) -> Ints | None:
-        """The event times of the rows of an input, ms since 1970; None where they have none."""
+        """The event times of the rows of an input, ms since 1970; None if they have none."""
         name = self._fields.rowtimes[number] if self._fields.rowtimes else None
         if name is None or not self._inputs[number].height:
             return None

@@ -18,7 +18,7 @@ from stateplan.runtime.kernel import Transform
 
 @dataclass(frozen=True)
 class CalcTransform(Program, Transform):
-    """A program as a step of a pipeline."""
+    """A projection and filter (a program) as a step of a stateless pipeline."""
 
     def __call__(self, frame: pl.DataFrame, now: int, watermark: int | None = None) -> pl.DataFrame:
         return self.in_piece(frame, now, watermark, "")
@@ -34,7 +34,7 @@ class CalcTransform(Program, Transform):
 
 @dataclass(frozen=True)
 class _CalcOfPiece(Transform):
-    """A calc with random values, over a piece of a micro-batch's rows."""
+    """A calc with random values, over one piece of the rows of a micro-batch."""
 
     calc: CalcTransform
     piece: str
@@ -48,7 +48,7 @@ class _CalcOfPiece(Transform):
 
 @dataclass(frozen=True)
 class ExpandTransform(Transform):
-    """Every row once per projection; the rows of one row stand together, as in Flink."""
+    """Every row once per projection; the rows of one row are together, as in Flink."""
 
     projections: tuple[CalcTransform, ...]
 
@@ -58,7 +58,7 @@ class ExpandTransform(Transform):
         return cls(tuple(CalcTransform(p, None, time_zone) for p in projections))
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
-        """Raises as :class:`CalcTransform` does."""
+        """Raises the same errors as :class:`CalcTransform` does."""
         parts = [p(frame, now) for p in self.projections]
         whole = pl.concat(parts, how="vertical_relaxed", rechunk=True)
         order = np.arange(frame.height * len(parts)).reshape(len(parts), -1).T.ravel()
@@ -67,11 +67,11 @@ class ExpandTransform(Transform):
 
 @dataclass(frozen=True)
 class WatermarkTransform(Transform):
-    """Leaves rows as they are; :meth:`watermark` is how far event time has come with them.
+    """Leaves rows as they are; :meth:`watermark` is how far event time has advanced with them.
 
     Args:
         expression: the watermark of a row, over its fields.
-        rowtime: the field that is the time of a row; None where it is computed later.
+        rowtime: the field that is the time of a row; None if it is computed later.
         name: of that field, for errors.
         time_zone: the session's ``table.local-time-zone``.
         aligned: see :class:`Transform`.
@@ -92,7 +92,7 @@ class WatermarkTransform(Transform):
         return frame
 
     def watermark(self, frame: pl.DataFrame, now: int) -> int | None:
-        """The largest watermark of the rows, in milliseconds since 1970; None where no row has one."""
+        """The largest watermark of the rows, in milliseconds since 1970; None if no row has one."""
         values = CalcTransform((self.expression,), None, self.time_zone)(frame, now)[column(0)]
         top = values.cast(pl.Datetime("ms")).to_physical().max() if values.dtype.is_temporal() else values.max()
         return int(top) if isinstance(top, int) else None

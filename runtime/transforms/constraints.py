@@ -29,7 +29,7 @@ _MAPS = ("MAP", "MULTISET")
 
 @dataclass(frozen=True)
 class _Finding:
-    """Rows whose value at ``path`` is not what ``data_type`` demands; ``null`` tells which demand it is."""
+    """Rows whose value at ``path`` is not what ``data_type`` demands; ``null`` says which demand it is."""
 
     rows: Bools
     path: str
@@ -45,7 +45,7 @@ class ConstraintTransform(FrozenDataclass, Transform):
     Attributes:
         table: of the sink, for messages.
         fields: name and declared type of the columns of a row.
-        nulls: what a NULL in a NOT NULL column does: ERROR or DROP (the row is left out).
+        nulls: what a NULL in a NOT NULL column does: ERROR or DROP (the row is omitted).
         lengths: what a text or bytes of the wrong length do: IGNORE, TRIM_PAD (they are cut, those of fixed length
             filled with blanks or zeros) or ERROR.
         nested: whether to look into values: IGNORE, ROWS or ROWS_AND_COLLECTIONS.

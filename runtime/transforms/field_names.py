@@ -17,7 +17,7 @@ from stateplan.runtime.kernel import Transform
 
 @dataclass(frozen=True)
 class FieldNamesTransform(FrozenDataclass, Transform):
-    """Gives the fields of rows their names in ``types``, at any depth.
+    """Renames the fields of rows to their names in ``types``, at any depth.
 
     Attributes:
         types: of the columns ``c0..cn``.
@@ -41,7 +41,7 @@ class FieldNamesTransform(FrozenDataclass, Transform):
 def field_names(
     input_types: Sequence[LogicalType], output_types: Sequence[LogicalType]
 ) -> tuple[FieldNamesTransform, ...]:
-    """What gives the columns of one type the names of the fields of another; nothing where they are the same."""
+    """What gives the columns of one type the names of the fields of another; nothing if they are the same."""
     pairs = zip(input_types, output_types, strict=True)
     same = all(not has_fields(t) or g.polars() == t.polars() for g, t in pairs)
     return () if same else (FieldNamesTransform(tuple(output_types)),)

@@ -39,7 +39,7 @@ class BoundTable:
         partition: fields of PARTITION BY.
         order: fields of ORDER BY; whether ascending, and whether NULLs come last.
         time: the field of ``on_time``; None without one.
-        semantics: what the function is told of it.
+        semantics: what the function learns of it.
     """
 
     name: str
@@ -143,7 +143,7 @@ class Run:
         return list(function.rows(whole_arguments, method, shown_arguments))
 
     def _times_of(self, table: BoundTable, frame: pl.DataFrame) -> list[int] | None:
-        """The times of rows, ms since 1970; None where they have none."""
+        """The times of rows, ms since 1970; None if they have none."""
         if table.time is None:
             return None
         return frame[column(table.time)].cast(pl.Datetime("ms")).to_physical().to_list()
@@ -226,7 +226,7 @@ class ProcessRowsTransform(FrozenDataclass, Transform):
     """Calls a function with row semantics: for each row by itself, or for all rows of a frame.
 
     Attributes:
-        call: the function, and what the call gives it.
+        call: the function, and what the call passes to it.
     """
 
     call: ProcessCall

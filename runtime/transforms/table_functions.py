@@ -1,4 +1,4 @@
-"""Correlates: every row joined with the rows that a table function gives for it.
+"""Correlates: every row joined with the rows that a table function returns for it.
 
 Source: Flink's ``CorrelateCodeGenerator`` and PyFlink's ``TableFunctionOperation``.
 """
@@ -45,7 +45,7 @@ class CorrelateTransform(Transform):
     Args:
         input_type: ROW of the input.
         call: the function over fields of the input; its type is the ROW it gives.
-        join_type: LEFT keeps rows for which the function gives none, with NULLs.
+        join_type: LEFT keeps rows for which the function returns none, with NULLs.
         condition: over the function's fields; rows that do not meet it do not count.
         time_zone: of the session.
         operator: the operator it runs for, as errors name it.
@@ -59,7 +59,7 @@ class CorrelateTransform(Transform):
     operator: str | None = None
 
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
-        """Raises as :class:`CalcTransform` does, and DataError DATA310, DATA311 for the function."""
+        """Raises the same errors as :class:`CalcTransform` does, and DataError DATA310, DATA311 for the function."""
         width = len(self.input_type.fields)
         rows, results = self._function_rows(frame, now)
         if self.condition is not None and results.height:
@@ -130,7 +130,7 @@ class CorrelateTransform(Transform):
         )
 
     def _collection_elements(self, frame: pl.DataFrame, now: int) -> tuple[Any, pl.DataFrame]:
-        """The elements of a collection (Flink's ``UnnestRowsFunction``), with their numbers where asked for; a ROW that
+        """The elements of a collection (Flink's ``UnnestRowsFunction``), with their numbers where requested; a ROW that
         is NULL is passed over."""
         fields = self.call.type.fields
         (operand,) = self.call.operands

@@ -175,5 +175,5 @@ def all_tried(calls: Mapping[Any, Callable[[], object]]) -> Mapping[Any, Outcome
 def end_clients() -> None:
     """Ends the clients of this process, which look for brokers that are gone."""
     close_consumers()
-    for outbox in list(producer._shared.values()):
+    for outbox in list(producer._shared_outboxes.values()):
         producer.give_up(outbox.brokers)

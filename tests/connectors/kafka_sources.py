@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from stateplan.common.types import parse_type
 from stateplan.connectors.kafka.source import KafkaSource
-from stateplan.connectors.kafka.splits import merged
+from stateplan.connectors.kafka.splits import merge_splits
 from stateplan.connectors.protocol import Offset, SourceTable
 from stateplan.connectors.registry import find_connector, find_format, find_key_format, validate_table
 from tests.support.kafka import Kafka
@@ -61,7 +61,7 @@ def frames(reader: KafkaSource, start: Offset, end: Offset) -> list[pl.DataFrame
     worker = pickle.loads(pickle.dumps(reader))
     texts = [json.dumps(split.to_json()) for split in reader.plan(start, end)]
     planned = pa.RecordBatch.from_pylist([{"split": text, "seq": f"{n}", "now": 0} for n, text in enumerate(texts)])
-    return [f for at in merged(worker.splits(planned)) for f in worker.read(at.split)]
+    return [f for at in merge_splits(worker.splits(planned)) for f in worker.read(at.split)]
 
 
 def rows(reader: KafkaSource, start: Offset, end: Offset) -> list[Any]:

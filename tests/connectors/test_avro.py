@@ -378,7 +378,7 @@ def test_the_fast_reader_takes_what_tables_mostly_have() -> None:
     assert fast is not None
     row = {n: None for n, _ in columns} | {"b": 1}
     stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, datum.parsed, row)
+    fastavro.schemaless_writer(stream, datum.parsed_schema, row)
     assert fast([stream.getvalue()] * 2, 0).rows(named=True)[1] == {f"c{i}": row[n] for i, (n, _) in enumerate(columns)}
 
 

@@ -295,7 +295,7 @@ def test_columns_that_come_and_go(tmp_path: Path) -> None:
     _, end = drained(source, end)
     write_deltalake(str(path), pa.table({"k": ["text"], "v": ["c"]}), mode="overwrite", schema_mode="overwrite")
     later = source_of(path, mode="streaming", startingVersion="0", ignoreChanges="true")
-    later._seen = True
+    later._has_read = True
     with pytest.raises(DataError) as raised:
         later.latest_offset(end)
     assert raised.value.code == "DATA455"

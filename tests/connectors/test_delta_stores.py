@@ -127,7 +127,8 @@ def test_a_store_that_does_not_answer(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_wrong_secret_is_not_shown() -> None:
     place = Location("t", "s3://bkt/t", {"aws_secret_access_key": SECRET, "aws_region": "x"})
     assert (
-        place.told(OSError(f"the signature of {SECRET}\n  does not match")) == "the signature of ****** does not match"
+        place.error_text(OSError(f"the signature of {SECRET}\n  does not match"))
+        == "the signature of ****** does not match"
     )
 
 

@@ -256,7 +256,7 @@ def test_a_connection_that_breaks_at_the_commit(
     """Whether the transaction was committed or not when the connection broke, its rows are there once."""
     target = sink(totals, "totals", TOTALS, ("product",))
     write(target, 0, changes(TOTALS, ("a", 1, None)))
-    whole, broken = JdbcSink._written, []
+    whole, broken = JdbcSink._write_rows, []
 
     def breaking(self: JdbcSink, frame: pl.DataFrame, epoch: int) -> None:
         if not broken and behind:
@@ -266,7 +266,7 @@ def test_a_connection_that_breaks_at_the_commit(
             sinks.rows(self._connection, "SELECT 1")
         whole(self, frame, epoch)
 
-    monkeypatch.setattr(JdbcSink, "_written", breaking)
+    monkeypatch.setattr(JdbcSink, "_write_rows", breaking)
     write(target, 1, changes(TOTALS, ("a", 2, None), ("b", 1, None), kinds="+U +I"))
     assert broken == [1]
     assert rows(totals) == [(None, "a", 2), (None, "b", 1)]

@@ -152,7 +152,7 @@ def test_secrets_are_resolved_where_a_client_is_made(monkeypatch: pytest.MonkeyP
     assert b"hunter2" not in pickle.dumps(made(table(options)))
     assert brokers.settings(producer=False)["sasl.password"] == "hunter2"
     assert "KAFKA_WORD" not in repr(brokers)
-    assert brokers.cleaned("no login with hunter2") == "no login with ******"
+    assert brokers.without_secrets("no login with hunter2") == "no login with ******"
 
 
 def test_values_that_the_client_refuses() -> None:

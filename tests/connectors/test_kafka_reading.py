@@ -40,12 +40,12 @@ def test_batches_are_small_and_hold_the_whole_range(
 ) -> None:
     topic = kafka.topic()
     kafka.produce(topic, VALUES, keys=VALUES)
-    for name, value in (("_HELD", held), ("_MOST", most), ("_ASKED", 50)):
+    for name, value in (("_MOST_MESSAGES", held), ("_MOST", most), ("_TAKE", 50)):
         monkeypatch.setattr(reading, name, value)
     found, fetching = [], []
     for batch in reading.read_split(brokers(kafka), KafkaSplit(topic, 0, start, stop), ["key"]):
-        assert len(batch.values) == len(batch.offsets) == len(batch.told["key"]) <= most
-        assert list(batch.told["key"]) == list(batch.values)
+        assert len(batch.values) == len(batch.offsets) == len(batch.metadata["key"]) <= most
+        assert list(batch.metadata["key"]) == list(batch.values)
         found += list(zip(batch.offsets, batch.values, strict=True))
         fetching.append(_fetching())
     assert found == [(i, VALUES[i]) for i in range(start, stop)]
@@ -58,15 +58,15 @@ def test_batches_are_small_and_hold_the_whole_range(
 
 def _fetching() -> bool:
     """Whether a consumer of this process has a partition to fetch."""
-    from stateplan.connectors.kafka.client import _shared
+    from stateplan.connectors.kafka.client import _shared_consumers
 
-    return any(shared.consumer.assignment() for shared in _shared.values())
+    return any(shared.consumer.assignment() for shared in _shared_consumers.values())
 
 
 def test_a_reader_that_stops_early_stops_fetching(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = kafka.topic()
     kafka.produce(topic, VALUES)
-    for name in ("_HELD", "_MOST", "_ASKED"):
+    for name in ("_MOST_MESSAGES", "_MOST", "_TAKE"):
         monkeypatch.setattr(reading, name, 100)
     batches = reading.read_split(brokers(kafka), KafkaSplit(topic, 0, 0, TOTAL))
     assert list(next(batches).offsets) == list(range(100))
@@ -81,7 +81,7 @@ def messages(kafka: Kafka, topic: str, start: int, stop: int, **more: str) -> li
     """Offset, value, key, time and headers of each message of a range."""
     found: list[tuple[Any, ...]] = []
     for batch in reading.read_split(brokers(kafka, **more), KafkaSplit(topic, 0, start, stop), ALL):
-        key, when, headers = (batch.told[name] for name in ALL)
+        key, when, headers = (batch.metadata[name] for name in ALL)
         found += zip(batch.offsets.tolist(), batch.values, key, when, [of or None for of in headers], strict=True)
     return found
 

@@ -19,7 +19,7 @@ from stateplan.common.types import parse_type
 from stateplan.connectors.alignment import Alignment, PartWatermarks
 from stateplan.connectors.kafka.client import close_consumers
 from stateplan.connectors.kafka.planning import offsets_of, shares, splits_between
-from stateplan.connectors.kafka.splits import merged
+from stateplan.connectors.kafka.splits import merge_splits
 from stateplan.connectors.kafka.tables import Limits
 from stateplan.connectors.protocol import Offset
 from stateplan.connectors.registry import find_connector
@@ -364,7 +364,7 @@ def test_splits_cover_the_offsets_of_each_partition_in_order(ranges: dict[int, t
         edges = [(s.start, s.stop) for s in splits if s.partition == p]
         assert [edges[0][0], edges[-1][1]] == [at, at + count]
         assert all(a[1] == b[0] and a[0] < a[1] for a, b in pairwise(edges))
-    assert len(merged([AssignedSplit(s, f"{n}", 0) for n, s in enumerate(splits)])) == len(ranges)
+    assert len(merge_splits([AssignedSplit(s, f"{n}", 0) for n, s in enumerate(splits)])) == len(ranges)
 
 
 # ---- what is refused -------------------------------------------------------------------------------------------

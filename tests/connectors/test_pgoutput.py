@@ -19,7 +19,7 @@ from stateplan.common.changelog import RowKind
 from stateplan.common.errors import DataError
 from stateplan.common.types import parse_type
 from stateplan.connectors.postgres_cdc.pgoutput import Messages, Relation, Transactions, Visible
-from stateplan.connectors.postgres_cdc.rows import Reading
+from stateplan.connectors.postgres_cdc.rows import RowReader
 from stateplan.connectors.postgres_cdc.values import elements, values
 
 Row = Sequence[str | None]
@@ -79,9 +79,9 @@ def array(*messages: bytes) -> Any:
     return pa.array(list(messages), pa.binary())
 
 
-def reading(retract: bool = True, key: Sequence[str] = ("id",), **more: Any) -> Reading:
+def reading(retract: bool = True, key: Sequence[str] = ("id",), **more: Any) -> RowReader:
     given = {"metadata": (), "skip_truncate": False, "database": "db", **more}
-    return Reading(FIELDS, key=tuple(key), retract=retract, **given)
+    return RowReader(FIELDS, key=tuple(key), retract=retract, **given)
 
 
 def kinds(frame: pl.DataFrame) -> list[tuple[Any, ...]]:

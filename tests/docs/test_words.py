@@ -151,11 +151,14 @@ there here then again instead together doubled inherited unknown running waiting
 PARTICIPLES = frozenset(_WORDS.split())
 """Participles and adverbs that name nothing by themselves."""
 
-DONE = ("execnodes", "session")
+DONE = ("execnodes", "functions", "gateway", "planner", "session")
 """The rooms without them. A room is added here when its names are done."""
 
-PROTOCOLS = {("session", "started"), ("session", "ended"), ("session", "opened"), ("session", "planned")}
-"""Names that these rooms share with rooms that are not done yet."""
+PROTOCOLS = {
+    *(("session", name) for name in ("started", "ended", "opened", "planned")),
+    *(("gateway", name) for name in ("started", "ended", "RUNNING")),
+}
+"""Names that these rooms share with rooms that are not done yet, and those of Flink."""
 
 
 def names(tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -78,14 +78,14 @@ class Fails(AsyncScalarFunction):
 @pytest.mark.parametrize("times", [0, 1, 3])
 def test_a_call_that_fails_is_made_again(times: int) -> None:
     body = Fails(times)
-    assert given(udf(body, ["BIGINT"], "BIGINT"), [7], again=3, delay=0) == [7]
+    assert given(udf(body, ["BIGINT"], "BIGINT"), [7], retries=3, delay=0) == [7]
     assert body.calls == times + 1
 
 
 def test_a_call_that_fails_for_good_stops_the_job() -> None:
-    for times, again in ((4, 3), (1, 0)):
+    for times, retries in ((4, 3), (1, 0)):
         with pytest.raises(DataError) as caught:
-            given(udf(Fails(times), ["BIGINT"], "BIGINT", name="busy"), [7], again=again, delay=0)
+            given(udf(Fails(times), ["BIGINT"], "BIGINT", name="busy"), [7], retries=retries, delay=0)
         assert caught.value.code == "DATA310"
         assert "busy raised ValueError: busy" in caught.value.message
         assert "(7)" in caught.value.message
@@ -115,7 +115,7 @@ def test_limits_are_those_of_the_options() -> None:
     assert limits_of({}) == AsyncLimits()
     options = {f"{PREFIX}timeout": "1 min", f"{PREFIX}max-concurrent-operations": "3", f"{PREFIX}retry-delay": "2 s"}
     assert limits_of(options) == AsyncLimits(3, 60_000, 3, 2_000)
-    assert limits_of({f"{PREFIX}retry-strategy": "NO_RETRY"}).again == 0
+    assert limits_of({f"{PREFIX}retry-strategy": "NO_RETRY"}).retries == 0
     assert limits_of({f"{PREFIX}buffer-capacity": "5"}).concurrent == 5
     with pytest.raises(RunError) as refused:
         limits_of({f"{PREFIX}max-attempts": "many"})

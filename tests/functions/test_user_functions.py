@@ -24,7 +24,7 @@ TEXT = DataTypes.STRING()
 
 
 def called(function: UserFunction, *operands: Rex) -> Call:
-    return Call(function.result, operands, system_name="f", function=function.renamed("f"))
+    return Call(function.result, operands, system_name="f", function=function.with_name("f"))
 
 
 def run(function: UserFunction, values: list[Any], of: LogicalType = BIGINT) -> list[Any]:

@@ -13,7 +13,7 @@ import pytest
 
 from stateplan.common.readable import roughly
 from stateplan.common.types import parse_type
-from stateplan.connectors.listing import listed, table_files
+from stateplan.connectors.listing import file_list, table_files
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.registry import CONNECTORS, FORMATS
 from stateplan.runtime.completion_forecast import Forecaster
@@ -110,7 +110,7 @@ def test_what_is_in_markers_that_an_earlier_run_took_is_no_work(tmp_path: Path) 
     for folder in (marker.parent, tmp_path / "spark/offsets", tmp_path / "spark/sources/0"):
         folder.mkdir(parents=True)
     found = table_files(str(tmp_path / "in"))
-    marker.write_text(listed(str(tmp_path), sorted(found, key=lambda file: file.path)[:2]))
+    marker.write_text(file_list(str(tmp_path), sorted(found, key=lambda file: file.path)[:2]))
     (tmp_path / "spark/offsets/0").write_text('v1\n{}\n{"logOffset":0}')
     entry = {"path": marker.as_uri(), "timestamp": 0, "batchId": 0}
     (tmp_path / "spark/sources/0/0").write_text(f"v1\n{json.dumps(entry)}")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stateplan.common.errors import DataError, RunError, StateplanError
-from stateplan.connectors.listing import FileEntry, entries_in, listed, says_end
+from stateplan.connectors.listing import FileEntry, entries_in, file_list, says_end
 from stateplan.connectors.protocol import FileSource
 from stateplan.connectors.splits import AssignedSplit, EndOfInput, FileSplit
 from stateplan.runtime.file_lists import UNIT, FileLists, Watch
@@ -151,7 +151,7 @@ def test_the_split_of_a_last_marker(tmp_path: Path) -> None:
 @pytest.mark.parametrize("root", ["/data/in", "in", "file:///data/in"])
 def test_files_outside_of_the_root_are_listed_whole(root: str) -> None:
     files = [FileEntry("/data/in/a", 1, 2), FileEntry("/data/in/b", 3, 4)]
-    assert entries_in(listed(root, files).encode()) == files
+    assert entries_in(file_list(root, files).encode()) == files
 
 
 @pytest.mark.parametrize(

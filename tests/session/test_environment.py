@@ -11,7 +11,7 @@ import pytest
 from stateplan.common.errors import StateplanError
 from stateplan.common.secrets import Secrets
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.planner.compile import Planned
+from stateplan.planner.compile import JointPlan
 from stateplan.plans.document import PlanDocument
 from stateplan.session.compiler import Plan
 from stateplan.session.environment import CompiledPlan, PlanReference, TableEnvironment
@@ -40,7 +40,7 @@ class Session(TableEnvironment):
     def _inserts(self, inserts: Inserts) -> Plan:
         self.compiled.append([insert.node.sql("flink") for insert in inserts.inserts])
         graph = PlanDocument.load(str(DATA / "join" / "plan.json")).graph
-        return Plan(inserts.sql, Planned((), (), graph), *hide_secrets(graph, self.catalog))
+        return Plan(inserts.sql, JointPlan((), (), graph), *hide_secrets(graph, self.catalog))
 
     def _start(
         self, document: PlanDocument, graph: ExecGraph, notes: list[str], record: JobRecord, secrets: Secrets

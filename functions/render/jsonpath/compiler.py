@@ -31,12 +31,12 @@ def compile_path(text: str) -> Path:
     """The path that ``text`` is; one that begins with neither ``$`` nor ``@`` begins with a name.
 
     Raises:
-        InvalidPathError: it is no path.
+        InvalidPathError: it is not a path.
     """
-    trimmed = (text if text[:1] in ("$", "@") else f"$.{text}").rstrip(" ")
-    if trimmed.endswith("."):
+    path_text = (text if text[:1] in ("$", "@") else f"$.{text}").rstrip(" ")
+    if path_text.endswith("."):
         raise InvalidPathError(f"{text} ends with a .")
-    return _PathReader(trimmed).read()
+    return _PathReader(path_text).read()
 
 
 class _PathReader:
@@ -70,7 +70,7 @@ class _PathReader:
     def _step(self) -> None:
         cursor = self.cursor
         if cursor.char == "[":
-            for read in (self._quoted, self._indexes, self._bracketed_all, self._filter):
+            for read in (self._quoted_names, self._indexes, self._bracketed_all, self._filter):
                 if read():
                     return
             raise InvalidPathError(f"nothing that may stand in brackets at {cursor.place} of {cursor.text}")
@@ -92,31 +92,31 @@ class _PathReader:
         cursor = self.cursor
         if cursor.char == " ":
             raise InvalidPathError(f"a blank in {cursor.text}")
-        found = re.compile(r"[ .\[(]").search(cursor.text, cursor.place)
-        end = found.start() if found else len(cursor.text)
-        if found and found[0] == " ":
+        separator = re.compile(r"[ .\[(]").search(cursor.text, cursor.place)
+        end = separator.start() if separator else len(cursor.text)
+        if separator and separator[0] == " ":
             raise InvalidPathError(f"a blank in {cursor.text}")
         name = cursor.text[cursor.place : end] if end else cursor.text[cursor.place :]
-        if found and found[0] == "(":
+        if separator and separator[0] == "(":
             self._call(name, end)
         else:
             cursor.place = end
             self.steps.append(Names((name,)))
 
-    def _call(self, name: str, opened: int) -> None:
+    def _call(self, name: str, opening: int) -> None:
         cursor = self.cursor
         depth = 1
-        for c in cursor.text[opened + 1 :]:
+        for c in cursor.text[opening + 1 :]:
             depth += (c == "(") - (c == ")")
             if depth == 0:
                 break
         else:
             raise InvalidPathError(f"( is not closed in {cursor.text}")
         parameters: tuple[Path | JsonParameter, ...] = ()
-        if cursor.at(opened + 1) == ")":
-            cursor.place = opened + 1
+        if cursor.at(opening + 1) == ")":
+            cursor.place = opening + 1
         else:
-            cursor.place = opened + 1
+            cursor.place = opening + 1
             parameters = tuple(self._parameters())
         self.steps.append(FunctionStep(name, parameters))
 
@@ -126,7 +126,7 @@ class _PathReader:
         out: list[Path | JsonParameter] = []
         depth = {"(": 1, "[": 0, "{": 0}
         closes = {")": "(", "]": "[", "}": "{"}
-        quoted, before, kind, text = False, "", "", ""
+        in_quotes, before, kind, text = False, "", "", ""
         while cursor.inside and depth["("]:
             c = cursor.char
             cursor.place += 1
@@ -135,14 +135,14 @@ class _PathReader:
                     continue
                 kind = "json" if c in '{"-' or c.isdigit() else "path" if c in "$@" else ""
             if c == '"':
-                quoted = not quoted or before == "\\"
+                in_quotes = not in_quotes or before == "\\"
             elif c in depth:
                 depth[c] += 1
             elif c in closes:
                 depth[closes[c]] -= 1
                 if depth[closes[c]] < 0:
                     raise InvalidPathError(f"{c} closes nothing in {cursor.text}")
-            ends = not quoted and not depth["["] and not depth["{"]
+            ends = not in_quotes and not depth["["] and not depth["{"]
             if c == ")" and before == "(":
                 text += c
             elif c in ",)" and ends and (depth["("] == 0 if c == ")" else depth["("] == 1):
@@ -160,7 +160,7 @@ class _PathReader:
             return [JsonParameter(lenient_json(text))]
         return [_PathReader(text).read()] if kind == "path" else []
 
-    def _quoted(self) -> bool:
+    def _quoted_names(self) -> bool:
         cursor = self.cursor
         quote = cursor.visible_char()
         if quote not in ("'", '"'):
@@ -222,14 +222,14 @@ class _PathReader:
     def _filter(self) -> bool:
         cursor = self.cursor
         mark = cursor.next_visible()
-        opened = cursor.next_visible(mark)
+        opening = cursor.next_visible(mark)
         if cursor.visible_char() != "?" or cursor.visible_char(mark) != "(":
             return False
-        closed = cursor.find_closing(opened, "(", ")", patterns=True)
+        closed = cursor.find_closing(opening, "(", ")", patterns=True)
         end = cursor.next_visible(closed)
         if closed < 0 or cursor.visible_char(closed) != "]":
             return False
-        self.steps.append(Filter(FilterReader(cursor.text[opened : closed + 1], compile_path).read()))
+        self.steps.append(Filter(FilterReader(cursor.text[opening : closed + 1], compile_path).read()))
         cursor.place = end + 1
         return True
 

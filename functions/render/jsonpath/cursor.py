@@ -10,7 +10,7 @@ class JsonPathError(Exception):
 
 
 class InvalidPathError(JsonPathError):
-    """The text is no path, or a step of it does not fit the value that it is taken from."""
+    """The text is not a path, or a step of it does not fit the value that it is taken from."""
 
 
 class PathNotFoundError(InvalidPathError):
@@ -47,40 +47,40 @@ class Cursor:
         return self
 
     def next_visible(self, place: int | None = None) -> int:
-        """Where the next character that is no blank is, behind ``place``; the end where there is none."""
-        found = (self.place if place is None else place) + 1
-        while found < len(self.text) and self.text[found] == " ":
-            found += 1
-        return found
+        """Where the next character that is not a blank is, behind ``place``; the end if there is none."""
+        position = (self.place if place is None else place) + 1
+        while position < len(self.text) and self.text[position] == " ":
+            position += 1
+        return position
 
     def visible_char(self, place: int | None = None) -> str:
-        """The next character that is no blank; a blank at the end."""
-        found = self.next_visible(place)
-        return self.text[found] if found < len(self.text) else " "
+        """The next character that is not a blank; a blank at the end."""
+        position = self.next_visible(place)
+        return self.text[position] if position < len(self.text) else " "
 
     def previous_visible(self) -> int:
-        """Where the character before this place is that is no blank; -1 for none."""
+        """Where the character before this place is that is not a blank; -1 for none."""
         return len(self.text[: self.place].rstrip(" ")) - 1
 
-    def take(self, wanted: str) -> bool:
-        """Moves behind ``wanted``, if that is next."""
+    def take(self, text: str) -> bool:
+        """Moves behind ``text``, if that is next."""
         self.skip_blanks()
-        if not self.text.startswith(wanted, self.place):
+        if not self.text.startswith(text, self.place):
             return False
-        self.place += len(wanted)
+        self.place += len(text)
         return True
 
-    def expect(self, wanted: str) -> None:
-        if not self.take(wanted):
-            raise InvalidPathError(f"{wanted} is missing in {self.text}")
+    def expect(self, text: str) -> None:
+        if not self.take(text):
+            raise InvalidPathError(f"{text} is missing in {self.text}")
 
-    def find_unescaped(self, wanted: str) -> int:
-        """Where ``wanted`` is behind this place, without a backslash before it (two are one)."""
-        for found in range(self.place + 1, len(self.text)):
-            before = self.text[max(0, found - 2) : found]
-            if self.text[found] == wanted and (not before.endswith("\\") or before == "\\\\"):
-                return found
-        raise InvalidPathError(f"{wanted} is missing in {self.text}")
+    def find_unescaped(self, char: str) -> int:
+        """Where ``char`` is behind this place, without a backslash before it (two are one)."""
+        for position in range(self.place + 1, len(self.text)):
+            before = self.text[max(0, position - 2) : position]
+            if self.text[position] == char and (not before.endswith("\\") or before == "\\\\"):
+                return position
+        raise InvalidPathError(f"{char} is missing in {self.text}")
 
     def find_closing(self, start: int, opening: str, closing: str, patterns: bool = False) -> int:
         """Where the bracket at ``start`` is closed, not counting those in texts in single quotes and in patterns; -1

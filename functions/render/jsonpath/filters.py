@@ -43,7 +43,7 @@ CompileQuery = Callable[[str], Query]
 @dataclass(frozen=True)
 class Value:
     """An operand: ``json`` (array or object), ``string``, ``number``, ``boolean``, ``null``, ``undefined``, or
-    ``pattern``. A literal array that has not been read is no equal of any other on the left side."""
+    ``pattern``. A literal array that has not been read is not an equal of any other on the left side."""
 
     kind: str
     content: Any = None
@@ -120,7 +120,7 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _order(left: Value, right: Value) -> int | None:
-    """Negative, 0 or positive; None where they have no order."""
+    """Negative, 0 or positive; None if they have no order."""
     if left.kind == right.kind == "number":
         return int(left.content > right.content) - int(left.content < right.content)
     if left.kind == right.kind == "string":
@@ -129,7 +129,7 @@ def _order(left: Value, right: Value) -> int | None:
     return None
 
 
-def _compared(accepts: Callable[[int], bool]) -> Callable[[Value, Value], bool]:
+def _comparison(accepts: Callable[[int], bool]) -> Callable[[Value, Value], bool]:
     def compare(left: Value, right: Value) -> bool:
         order = _order(left, right)
         return order is not None and accepts(order)
@@ -148,10 +148,10 @@ def _units(text: str) -> int:
 def _size(left: Value, right: Value) -> bool:
     if right.kind != "number":
         return False
-    wanted = int(right.content)
+    size = int(right.content)
     if left.kind == "string":
-        return _units(left.text) == wanted
-    return left.kind == "json" and (len(left.content) if isinstance(left.content, list) else -1) == wanted
+        return _units(left.text) == size
+    return left.kind == "json" and (len(left.content) if isinstance(left.content, list) else -1) == size
 
 
 def _empty(left: Value, right: Value) -> bool:
@@ -164,7 +164,7 @@ def _empty(left: Value, right: Value) -> bool:
     return bool(right.content) == (not left.content)
 
 
-def _listed(value: Value) -> list[Value] | None:
+def _elements(value: Value) -> list[Value] | None:
     """The elements; None for an object. Raises InvalidPathError for a scalar."""
     if value.kind != "json":
         raise InvalidPathError("a list is missing")
@@ -176,7 +176,7 @@ def _among(value: Value, items: Sequence[Value]) -> bool:
 
 
 def _in(left: Value, right: Value) -> bool:
-    items = _listed(right)
+    items = _elements(right)
     return items is not None and _among(left, items)
 
 
@@ -189,8 +189,8 @@ def _contains(left: Value, right: Value) -> bool:
 
 def _both(judge: Callable[[list[Value], list[Value]], bool]) -> Callable[[Value, Value], bool]:
     def of_lists(left: Value, right: Value) -> bool:
-        of_right = _listed(right)
-        of_left = None if of_right is None else _listed(left)
+        of_right = _elements(right)
+        of_left = None if of_right is None else _elements(left)
         return of_left is not None and of_right is not None and judge(of_left, of_right)
 
     return of_lists
@@ -221,10 +221,10 @@ _OPERATORS: dict[str, Callable[[Value, Value], bool]] = {
     "!=": lambda a, b: not equal(a, b),
     "===": _strictly,
     "!==": lambda a, b: not _strictly(a, b),
-    "<": _compared(lambda order: order < 0),
-    "<=": _compared(lambda order: order <= 0),
-    ">": _compared(lambda order: order > 0),
-    ">=": _compared(lambda order: order >= 0),
+    "<": _comparison(lambda order: order < 0),
+    "<=": _comparison(lambda order: order <= 0),
+    ">": _comparison(lambda order: order > 0),
+    ">=": _comparison(lambda order: order >= 0),
     "=~": _matches,
     "IN": _in,
     "NIN": lambda a, b: not _in(a, b),
@@ -371,8 +371,8 @@ class FilterReader:
 
     def _closes_call(self, start: int) -> bool:
         """Whether the ``)`` here is that of a function without arguments."""
-        opened = self.cursor.previous_visible()
-        return self.cursor.text[opened] == "(" and "." in self.cursor.text[start + 1 : opened]
+        opening = self.cursor.previous_visible()
+        return self.cursor.text[opening] == "(" and "." in self.cursor.text[start + 1 : opening]
 
     def _string(self) -> Value:
         cursor = self.cursor

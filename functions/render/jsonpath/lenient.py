@@ -1,4 +1,4 @@
-"""The JSON that filters of JSON paths may write: quotes may be single ones, or be left out."""
+"""The JSON that filters of JSON paths may write: quotes may be single ones, or be omitted."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _tokens(text: str) -> list[tuple[str, Any]]:
         if match is None:
             raise InvalidPathError(f"{text} is no JSON")
         sign, single, double, word = match.groups()
-        quoted = single if single is not None else double
-        out.append((sign, None) if sign else ("", unescaped(quoted) if quoted is not None else _word(word)))
+        quoted_text = single if single is not None else double
+        out.append((sign, None) if sign else ("", unescaped(quoted_text) if quoted_text is not None else _word(word)))
         place = match.end()
     return out
 

@@ -27,14 +27,14 @@ class _Evaluation:
     Attributes:
         root: the whole document.
         lax: whether steps that lead nowhere are passed over.
-        required: whether a name that is missing is an error, also at the end of the path.
-        found: the values that the path leads to.
+        requires_names: whether a name that is missing is an error, also at the end of the path.
+        values: the values that the path leads to.
     """
 
     root: Any
     lax: bool = False
-    required: bool = False
-    found: list[Any] = field(default_factory=list)
+    requires_names: bool = False
+    values: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Step:
 
     def pass_on(self, value: Any, run: _Evaluation) -> None:
         if self.following is None:
-            run.found.append(value)
+            run.values.append(value)
         else:
             self.following.take(value, run)
 
@@ -99,10 +99,10 @@ class Names(Step):
             if self.certain and not run.lax:
                 raise PathNotFoundError(f"no object with {self.names}")
         elif len(self.names) > 1 and self.is_last:
-            missing = [n for n in self.names if n not in value]
-            if missing and run.required:
-                raise PathNotFoundError(f"no {missing}")
-            run.found.append({n: value[n] for n in self.names if n in value})
+            missing_names = [n for n in self.names if n not in value]
+            if missing_names and run.requires_names:
+                raise PathNotFoundError(f"no {missing_names}")
+            run.values.append({n: value[n] for n in self.names if n in value})
         else:
             for name in self.names:
                 self._one(value, name, run)
@@ -111,13 +111,15 @@ class Names(Step):
         if name in value:
             self.pass_on(value[name], run)
         elif self.is_last:
-            if run.required and not run.lax:
+            if run.requires_names and not run.lax:
                 raise PathNotFoundError(f"no {name}")
-        elif not run.lax and (run.required or (self.certain and self.definite)):
+        elif not run.lax and (run.requires_names or (self.certain and self.definite)):
             raise PathNotFoundError(f"no {name}")
 
     def matches(self, value: Any, run: _Evaluation) -> bool:
-        return isinstance(value, dict) and (run.required or not self.definite or all(n in value for n in self.names))
+        return isinstance(value, dict) and (
+            run.requires_names or not self.definite or all(n in value for n in self.names)
+        )
 
 
 @dataclass
@@ -138,14 +140,14 @@ class _Array(Step):
 
 @dataclass
 class Indexes(_Array):
-    given: tuple[int, ...]
+    positions: tuple[int, ...]
 
     @property
     def definite(self) -> bool:
-        return len(self.given) == 1
+        return len(self.positions) == 1
 
     def indexes(self, length: int) -> Sequence[int]:
-        return self.given
+        return self.positions
 
 
 @dataclass
@@ -174,7 +176,7 @@ class All(Step):
                 if isinstance(value, dict):
                     raise
             except PathNotFoundError:
-                if run.required:
+                if run.requires_names:
                     raise
 
     def matches(self, value: Any, run: _Evaluation) -> bool:
@@ -233,15 +235,15 @@ class FunctionStep(Step):
         function = _FUNCTIONS.get(self.name)
         if function is None:
             raise InvalidPathError(f"no function {self.name}")
-        result = function(_Call(value, [_given(p, run) for p in self.parameters], self.parameters, run.lax))
-        run.found.append(result)
+        result = function(_Call(value, [_argument(p, run) for p in self.parameters], self.parameters, run.lax))
+        run.values.append(result)
         if self.following is not None:
             self.following.take(result, run)
 
 
 @dataclass(frozen=True)
 class JsonParameter:
-    """A parameter that is written as JSON."""
+    """A parameter of a path function, written as JSON."""
 
     content: Any
 
@@ -261,42 +263,42 @@ class Path:
         _linked(self.steps)
         self.definite = all(step.definite for step in self.steps)
 
-    def evaluated(self, item: Any, run: _Evaluation) -> list[Any]:
+    def evaluate(self, item: Any, run: _Evaluation) -> list[Any]:
         self.steps[0].take(item, run)
-        return run.found
+        return run.values
 
     def value(self, item: Any, root: Any, lax: bool) -> Any:
-        """What the path leads to: a value where it is definite, else a list. Lax, None where it leads nowhere.
+        """The value at the path, or a list of values if the path is not definite. Lax: None if there is no value.
 
         Raises:
-            PathNotFoundError: it is definite, and leads nowhere.
-            JsonPathError: it cannot be evaluated.
+            PathNotFoundError: the path is definite, and there is no value at it.
+            JsonPathError: the path cannot be evaluated.
         """
-        return self._result(self.evaluated(root if self.of_root else item, _Evaluation(root, lax)), lax)
+        return self._result(self.evaluate(root if self.of_root else item, _Evaluation(root, lax)), lax)
 
     def exists(self, item: Any, root: Any) -> bool:
-        """Whether all names of the path are there. Raises JsonPathError."""
+        """Whether the document contains all names of the path. Raises JsonPathError."""
         try:
-            self._result(self.evaluated(item, _Evaluation(root, required=True)), False)
+            self._result(self.evaluate(item, _Evaluation(root, requires_names=True)), False)
         except PathNotFoundError:
             return False
         return True
 
-    def _result(self, found: list[Any], lax: bool) -> Any:
+    def _result(self, values: list[Any], lax: bool) -> Any:
         if not self.definite:
-            return found
-        if not found and not lax:
+            return values
+        if not values and not lax:
             raise PathNotFoundError("nothing found")
-        return found[-1] if found else None
+        return values[-1] if values else None
 
     def read(self, document: Any, lax: bool = False) -> Any:
-        """What the path leads to in a document; lax, where it leads nowhere, None or an empty list.
+        """The value or values at the path in a document. Lax: None or an empty list if there are none.
 
         Raises:
-            JsonPathError: it leads nowhere, or cannot be evaluated.
+            JsonPathError: there is no value at the path, or it cannot be evaluated.
         """
-        found = self.evaluated(document, _Evaluation(document, lax))
-        return self._result(found, lax)
+        values = self.evaluate(document, _Evaluation(document, lax))
+        return self._result(values, lax)
 
 
 def _numbers(values: Any) -> list[float]:
@@ -304,7 +306,7 @@ def _numbers(values: Any) -> list[float]:
     return [float(v) for v in parts if isinstance(v, int | float | Decimal) and not isinstance(v, bool)]
 
 
-def _given(parameter: Path | JsonParameter, run: _Evaluation) -> Any:
+def _argument(parameter: Path | JsonParameter, run: _Evaluation) -> Any:
     return parameter.content if isinstance(parameter, JsonParameter) else parameter.value(run.root, run.root, run.lax)
 
 
@@ -313,7 +315,7 @@ class _Call:
     """What a function is called with: the value before it, and its parameters."""
 
     value: Any
-    given: list[Any]
+    arguments: list[Any]
     parameters: tuple[Path | JsonParameter, ...]
     lax: bool
 
@@ -324,7 +326,7 @@ Function = Callable[[_Call], Any]
 def _aggregate(of: Callable[[list[float]], float]) -> Function:
     def function(call: _Call) -> float:
         parts = [call.value] if isinstance(call.value, list) else []
-        numbers = [n for part in [*parts, *call.given] for n in _numbers(part)]
+        numbers = [n for part in [*parts, *call.arguments] for n in _numbers(part)]
         if not numbers:
             raise JsonPathError("no numbers")
         return of(numbers)
@@ -349,16 +351,16 @@ def _item(index: Callable[[_Call], int]) -> Function:
     def function(call: _Call) -> Any:
         if not isinstance(call.value, list):
             raise JsonPathError("no array")
-        wanted = index(call)
-        if wanted >= 0 or wanted + len(call.value) > 0:
-            return call.value[wanted]
+        position = index(call)
+        if position >= 0 or position + len(call.value) > 0:
+            return call.value[position]
         raise JsonPathError("the index is beyond the first item")
 
     return function
 
 
 def _first_number(call: _Call) -> int:
-    numbers = [n for given in call.given for n in _numbers(given)]
+    numbers = [n for argument in call.arguments for n in _numbers(argument)]
     return int(numbers.pop(0))
 
 
@@ -384,16 +386,16 @@ def _text(value: Any) -> str:
 
 def _concat(call: _Call) -> str:
     parts = [v for v in call.value if isinstance(v, str)] if isinstance(call.value, list) else []
-    for given in call.given:
-        if isinstance(given, list):
-            parts += [_text(v) for v in given if v is not None]
-        elif isinstance(given, str):
-            parts.append(given)
+    for argument in call.arguments:
+        if isinstance(argument, list):
+            parts += [_text(v) for v in argument if v is not None]
+        elif isinstance(argument, str):
+            parts.append(argument)
     return "".join(parts)
 
 
 def _append(call: _Call) -> Any:
-    return [*call.value, *call.given] if isinstance(call.value, list) else call.value
+    return [*call.value, *call.arguments] if isinstance(call.value, list) else call.value
 
 
 def _keys(call: _Call) -> list[str] | None:

@@ -173,7 +173,7 @@ def encoded(value: Any, classes: Callable[[], Classes]) -> bytes:
 
     Args:
         value: the accumulator.
-        classes: gives the classes of the function.
+        classes: returns the classes of the function.
 
     Raises:
         UnstorableError: there is something in it that has no form without code.

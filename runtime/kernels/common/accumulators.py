@@ -62,7 +62,7 @@ class Changes:
 
 
 def align(values: pl.Series, rows: Ints) -> pl.Series:
-    """``values`` at ``rows``, NULL where a row is -1."""
+    """``values`` at ``rows``, NULL if a row is -1."""
     if not (rows < 0).any():
         return values[rows]
     return pl.concat([values, nulls(values.name, values.dtype, 1)])[np.where(rows < 0, len(values), rows)]
@@ -355,8 +355,8 @@ class TrackedExtreme(Accumulator):
 
         Args:
             before: the columns before, one row per group.
-            best: the new extreme per group, NULL where no value is left.
-            growth: per group, values that came less values that went.
+            best: the new extreme per group, NULL if no value is left.
+            growth: per group, values that arrived less values that went.
         """
         size = np.where(best.is_null().to_numpy(), 0, before[self._size].to_numpy() + growth)
         return [_with_nulls(best, size <= 0).alias(self.best), pl.Series(self._size, size)]
@@ -368,7 +368,7 @@ class TrackedExtreme(Accumulator):
 class SingleValue(Fold):
     """SINGLE_VALUE: the value of a query inside an expression, which may have one row; and the number of rows.
 
-    Within a micro-batch a row may come before the one that it replaces is taken back: only more than one row at its end
+    Within a micro-batch a row may come before the one that it replaces is retracted: only more than one row at its end
     is an error.
     """
 
@@ -434,7 +434,7 @@ def _unscaled_sums(values: pl.Series, scale: int) -> pl.Series:
 
 
 def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: int) -> pl.Series:
-    """The quotient rounded half up to ``result_scale`` digits; NULL where it has more than 38 digits."""
+    """The quotient rounded half up to ``result_scale`` digits; NULL if it has more than 38 digits."""
     shift = result_scale - scale
     sums, number = total.to_physical(), pl.Series(count).cast(pl.Int128)
     ten = pl.Series([10**shift], dtype=pl.Int128)

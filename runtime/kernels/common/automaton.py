@@ -50,7 +50,7 @@ class Variable:
 
 
 def malformed(variables: Sequence[Variable]) -> str | None:
-    """What of a pattern cannot run, in words; None for nothing."""
+    """What part of a pattern cannot run, in words; None if all of it can."""
     names = [v.name for v in variables]
     if len(set(names)) < len(names):
         return "a pattern with a variable twice"
@@ -78,8 +78,8 @@ class Partial(NamedTuple):
 
 @dataclass
 class _State:
-    """A state: the variable that a row may be taken for and the state behind it; the state that it may go on to without
-    a row. ``unless`` are the variables for which the row must not be taken."""
+    """A state: the variable that a row may be taken for and the state behind it; the state that it may continue to
+    without a row. ``unless`` are the variables for which the row must not be taken."""
 
     take: tuple[int, int] | None = None
     proceed: int | None = None

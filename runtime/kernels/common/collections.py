@@ -62,7 +62,7 @@ class Last(First):
 
 
 class ValueList(Fold):
-    """Values in order of arrival. Retracting takes away the first equal one; what is not there is not retracted."""
+    """Values in order of arrival. Retracting removes the first equal one; what is not there is not retracted."""
 
     ordered: ClassVar[bool] = True
     rewrites: ClassVar[bool] = True
@@ -101,7 +101,7 @@ class ValueList(Fold):
         return {**self.columns, self._list: pl.List(pl.Struct({VALUE: self._element, STEP: pl.Int64()}))}
 
     def partial(self, changes: Changes) -> list[pl.Series]:
-        """The values and their steps: what is retracted may have come before."""
+        """The values and their steps: what is retracted may have arrived before."""
         steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
         frame = pl.DataFrame([changes.column.cast(self._element).alias(VALUE), pl.Series(STEP, steps)])
         return [pack_lists(changes.codes, frame, changes.groups, self._list, self.parts[self._list])]
@@ -132,7 +132,7 @@ class ValueList(Fold):
 
 
 def _rewritten(frame: pl.DataFrame, codes: Ints, change: Ints, left: Ints, now: int) -> pl.Series:
-    """Times of access: ``now`` for all elements of a list of which one was taken away."""
+    """Times of access: ``now`` for all elements of a list of which one was removed."""
     has_removal = np.zeros(int(codes.max(initial=-1)) + 1, bool)
     is_removed = np.ones(len(codes), bool)
     is_removed[left] = False
@@ -398,7 +398,7 @@ class JsonObject(Fold):
         return {self._map: pl.List(pl.Struct({"k": pl.String(), VALUE: pl.String(), STEP: pl.Int64()}))}
 
     def partial(self, changes: Changes) -> list[pl.Series]:
-        """The entries and their steps, in order: what is retracted may have come before."""
+        """The entries and their steps, in order: what is retracted may have arrived before."""
         second = changes.second
         assert second is not None
         steps = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs

@@ -1,4 +1,4 @@
-"""A step of a join whose rows may be kept, or left out, for want of a match: outer, semi and anti joins.
+"""A step of a join whose rows may be kept, or omitted, for want of a match: outer, semi and anti joins.
 
 Source: Flink's ``StreamingJoinOperator`` (LEFT, RIGHT, FULL) and ``StreamingSemiAntiJoinOperator``.
 """

@@ -94,7 +94,7 @@ class Side:
     replaces: bool = False
 
     def in_output(self, frame: pl.DataFrame, kind: bool) -> pl.DataFrame:
-        """The rows with the names they have in the joined row."""
+        """The rows, with their columns named as in the joined row."""
         extra = [KIND] if kind and KIND in frame.columns else []
         out = frame[[*self.fields, *extra]]
         out.columns = [*self.output, *extra]
@@ -124,7 +124,7 @@ class Side:
         """Changes of the output that rows of this side caused, without the old rows that it has added.
 
         Args:
-            others: what tells the rows of the other side apart.
+            others: what distinguishes the rows of the other side.
         """
         if not self.replaces:
             return changes
@@ -184,7 +184,7 @@ class Side:
             copies = np.repeat(positions(codes, ids.count)[numbers], final[numbers])
             rows = rows[np.concatenate([np.flatnonzero(~is_touched[codes]), copies])]
             removed_rows = np.flatnonzero(is_touched[before])
-        # Occurrences are told apart by a number that needs no look at the state: a random start per batch.
+        # Occurrences are distinguished by a number that needs no look at the state: a random start per batch.
         occurrence = np.arange(rows.height) + secrets.randbits(62)
         deletes = state[[*self.table.identity, ACCESS_TIME]][removed_rows] if len(removed_rows) else None
         return Change(
@@ -303,9 +303,9 @@ class CountedRows:
 
     Attributes:
         rows: the fields of the entries.
-        copies: how often each is there; None where all are there once.
-        matches: how many rows of the other side each was told to match. It is the true number unless rows of the other
-            side expired, were retracted without having been there, or were replaced without being retracted.
+        copies: how often each is there; None if all are there once.
+        matches: how many rows of the other side each has matched, as counted. It is the true number unless rows of the
+            other side expired, were retracted without having been there, or were replaced without being retracted.
     """
 
     def __init__(self, side: Side, state: pl.DataFrame) -> None:

@@ -25,7 +25,7 @@ Bools = npt.NDArray[np.bool_]
 Words = npt.NDArray[np.uint64]
 
 _DENSE_SPAN = 4
-"""Integer keys that span at most so many values per row are numbered through a table instead of a sort."""
+"""Integer keys that span at most this number of values per row are numbered through a table instead of a sort."""
 
 
 class KeyIds:
@@ -90,7 +90,7 @@ def integers(series: pl.Series) -> tuple[Ints, int, int] | None:
 
 
 def _pack_words(frame: pl.DataFrame, columns: Sequence[str], room: int) -> Words | None:
-    """One word below 2**room per row that tells the keys apart, or None when they do not fit."""
+    """One word below 2**room per row that distinguishes the keys, or None if they do not fit."""
     word: Words | None = None
     for name in columns:
         numbers = integers(frame[name])
@@ -260,7 +260,7 @@ def _met(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> B
 
 
 def is_retraction(frame: pl.DataFrame) -> Bools | None:
-    """Which rows retract (-U, -D); None when no row does."""
+    """Which rows retract (-U, -D); None if no row does."""
     if KIND not in frame.columns:
         return None
     kinds = frame[KIND].to_numpy()
@@ -333,8 +333,8 @@ def replay(codes: Ints, change: Ints, start: Ints) -> tuple[Ints, Ints]:
     below zero: retracting what is not there does nothing.
 
     Returns:
-        (done, final): per number, how many of its rows come up to and including the last one that left its counter
-        at zero (0 when none did), and where its counter ends.
+        (done, final): per number, how many of its rows come up to and including the last one that left its counter at
+        zero (0 if none did), and where its counter ends.
     """
     order = stable_order(codes)
     groups = codes[order]
@@ -404,8 +404,8 @@ def ranks(codes: Ints, backwards: bool = False) -> Ints:
 
 
 def net_rows(codes: Ints, change: Ints, count: int) -> Ints | None:
-    """The rows that are left when insertions and retractions of the same row cancel each other, in order of arrival:
-    of each number the last rows of the sign that prevails, as many as it prevails by. None when nothing cancels."""
+    """The rows that are left when insertions and retractions of the same row cancel each other, in order of arrival: of
+    each number the last rows of the sign that prevails, as many as it prevails by. None if nothing cancels."""
     balance = np.zeros(count, np.int64)
     np.add.at(balance, codes, change)
     if int(np.abs(balance).sum()) == len(codes):

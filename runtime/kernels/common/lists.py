@@ -1,4 +1,4 @@
-"""Lists inside of state rows: taken apart into rows and put together again, all groups at once."""
+"""Lists inside of state rows: split into rows and put together again, all groups at once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def elements(values: pl.Series, now: int) -> pl.DataFrame:
 
 def play_changes(owners: Ints, values: pl.Series, change: Ints) -> Ints:
     """Which rows are left of lists that are added to and removed from, in order of arrival: removing takes the first
-    equal element, and does nothing when there is none.
+    equal element, and does nothing if there is none.
 
     Args:
         change: +1 to add the value to the owner's list, -1 to remove it.

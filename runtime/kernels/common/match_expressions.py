@@ -1,6 +1,6 @@
 """Conditions and measures of MATCH_RECOGNIZE over the rows of a match.
 
-An expression is taken apart: what looks at one row is computed for all rows at once, in columns; what puts together the
+An expression is split: what looks at one row is computed for all rows at once, in columns; what puts together the
 values of several rows is computed per match, for conditions by plain Python where that can be done exactly.
 
 Source of the semantics: Flink's ``MatchCodeGenerator``.
@@ -149,7 +149,7 @@ class _Split:
         return -1 if alpha == _ANY else self.names.index(alpha)
 
     def _places(self, rex: Rex, first: bool = False, offset: int = 0) -> set[Place] | None:
-        """The rows that ``rex`` looks at; None where it holds an aggregate or the time of the match."""
+        """The rows that ``rex`` looks at; None if it holds an aggregate or the time of the match."""
         if isinstance(rex, PatternInputRef):
             return {Place(self._number(rex.alpha), first, offset)}
         if isinstance(rex, Call):
@@ -167,7 +167,7 @@ class _Split:
 
 
 def unsupported(rex: Rex, names: Sequence[str]) -> str | None:
-    """What of an expression cannot run, in words; None for nothing."""
+    """What part of an expression cannot run, in words; None if all of it can."""
     for e in _walk(rex):
         if isinstance(e, InputRef):
             return "a field of the input without a variable in MATCH_RECOGNIZE"
@@ -229,7 +229,7 @@ def _row_part(rex: Rex) -> Rex:
 
 
 class Columns:
-    """What expressions say of each row, computed when it is asked for.
+    """What expressions say of each row, computed when it is requested.
 
     A column that cannot be computed for some row (as a division by zero) is computed row by row, so that it fails only
     where Flink's job would.
@@ -247,7 +247,7 @@ class Columns:
         self._missing: dict[int, Any] = {}
 
     def series(self, number: int) -> pl.Series | None:
-        """A column; None where it cannot be computed for all rows."""
+        """A column; None if it cannot be computed for all rows."""
         if number not in self._series:
             try:
                 self._series[number] = self._transforms[number](self._rows, self._now)[column(0)]
@@ -435,7 +435,8 @@ class EvaluatedCondition:
 
     @cached_property
     def flags(self) -> list[bool] | None:
-        """Per row whether it meets the condition, where that does not depend on other rows and can be told of all."""
+        """Per row whether it meets the condition, where that does not depend on other rows and can be determined of
+        all."""
         if not self._condition.of_row:
             return None
         if not self._leaves:

@@ -1,7 +1,7 @@
 """Expressions over single values, by plain Python: comparisons, logic, and arithmetic of exact numbers.
 
-Conditions of MATCH_RECOGNIZE are asked for each row and each match that has begun; columns of one row would take far
-longer. What is not here, or could differ from columns in a last digit, is computed by these.
+Conditions of MATCH_RECOGNIZE are evaluated for each row and each match that has begun; columns of one row would take
+far longer. What is not here, or could differ from columns in a last digit, is computed by these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Scalar = Callable[[Sequence[Any]], Any]
 """The value of an expression, given those of its fields; None for NULL."""
 
 
-class Inexact(Exception):  # noqa: N818 - it is no error
+class Inexact(Exception):  # noqa: N818 - it is not an error
     """The value must be computed in columns."""
 
 
@@ -56,7 +56,7 @@ def wrapped(value: int, type_: LogicalType) -> int:
 
 
 def compiled(rex: Rex, types: Sequence[LogicalType]) -> Scalar | None:
-    """What computes ``rex``, whose fields have these types; None where that is for columns."""
+    """What computes ``rex``, whose fields have these types; None if that is for columns."""
     if isinstance(rex, InputRef):
         index = rex.index
         return lambda values: values[index]

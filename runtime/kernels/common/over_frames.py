@@ -61,12 +61,12 @@ class Walk:
 
     @cached_property
     def asked(self) -> Ints:
-        """The rows that give an output, in its order."""
+        """The rows that produce an output row, in the order of the output."""
         return self.new if self.silent is None else np.flatnonzero(~self.held & ~self.silent)
 
     @cached_property
     def _last_peer(self) -> Ints:
-        """Per row the last row of its frame: its step. Steps go up."""
+        """For each row the last row of its frame, which is its step. Steps are ascending."""
         rows = np.arange(len(self.owners))
         if self.window.rows or not (self.window.bounded or self.peers):
             return rows
@@ -77,12 +77,12 @@ class Walk:
 
     @cached_property
     def _part_ends(self) -> Ints:
-        """Per row the first row behind its partition."""
+        """For each row the first row after its partition."""
         return np.searchsorted(self.owners, self.owners, side="right")
 
     @cached_property
     def leaves(self) -> Ints:
-        """Per row the step at which it leaves the frame; the first row behind its partition where it does not."""
+        """For each row the step at which it leaves the frame. If it stays, the first row after its partition."""
         count, ends = len(self.owners), self._part_ends
         preceding = self.window.preceding
         if preceding is None:
@@ -97,12 +97,13 @@ class Walk:
 
     @property
     def left(self) -> Bools:
-        """Which rows have left the frame for good."""
+        """Which rows have left the frame. No later frame contains them."""
         return self.leaves < self._part_ends
 
     @cached_property
     def _operations(self) -> tuple[Ints, Ints, Ints, Ints]:
-        """(row, sign, partition, step) of each operation. Each partition begins with one of sign 0: what was before."""
+        """(row, sign, partition, step) of each operation. Each partition begins with an operation of sign 0: the state
+        before the micro-batch."""
         begins = np.searchsorted(self.owners, np.arange(self.parts))
         new, left_rows = self.new, np.flatnonzero(self.left)
         rows = np.concatenate([begins, left_rows, new])
@@ -115,17 +116,17 @@ class Walk:
 
     @property
     def rows(self) -> Ints:
-        """Per operation its row."""
+        """The row of each operation."""
         return self._operations[0]
 
     @property
     def signs(self) -> Ints:
-        """Per operation +1, -1, or 0 for the state before."""
+        """The sign of each operation: +1, -1, or 0 for the state before the micro-batch."""
         return self._operations[1]
 
     @property
     def codes(self) -> Ints:
-        """Per operation its partition."""
+        """The partition of each operation."""
         return self._operations[2]
 
     @cached_property

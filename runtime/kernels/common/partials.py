@@ -182,10 +182,14 @@ class Partials(FrozenDataclass):
         return pack_lists(owners, frame, count, list_name(number), self.list_type(values))
 
     def pairs(self, number: int, frame: pl.DataFrame) -> tuple[Ints, pl.DataFrame]:
-        """The values of a table in the partial results ``frame``: the row of each, and key, value and counts."""
+        """Unpacks the values of one table from the partial results ``frame``.
+
+        Returns:
+            For each value the row of ``frame`` that contains it; and a frame of the keys, the value and its counts.
+        """
         cache: tuple[pl.DataFrame, dict[int, tuple[Ints, pl.DataFrame]]] | None = self.__dict__.get("_pairs")
         if cache is None or cache[0] is not frame:
-            # What the lookup of state takes apart, the processing of the same frame needs again.
+            # What the lookup of state splits, the processing of the same frame needs again.
             cache = self.__dict__["_pairs"] = (frame, {})
         if number not in cache[1]:
             cache[1][number] = self._pairs_of(number, frame)

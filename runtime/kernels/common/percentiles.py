@@ -170,7 +170,7 @@ def _interpolate(value_counts: pl.DataFrame, values: Floats, totals: Ints, group
         groups, fractions: per question its group and percentage.
     """
     so_far = value_counts.select(sum=pl.col(_COUNT).cum_sum().over("g"), g=pl.col("g"))
-    # A value that was retracted more often than it came has less than no rows, as in Flink.
+    # A value that was retracted more often than it arrived has less than no rows, as in Flink.
     running_counts = so_far.select(pl.col("sum").cum_max().over("g"))["sum"].to_numpy()
     level = so_far["sum"].to_numpy()
     at = fractions * (totals[groups] - 1) + 1.0

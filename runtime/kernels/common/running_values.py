@@ -35,13 +35,13 @@ _DECIMAL_ROOM = 0.99 * 10**38
 
 @dataclass(frozen=True)
 class FrameRows:
-    """What a call sees of a walk.
+    """The rows of a walk, as one aggregate call reads them.
 
     Attributes:
         walk: the rows.
-        values: its argument, per row; None without.
-        live: which operations count for it.
-        rows: which rows have a value for it: not NULL, where NULL is none to it.
+        values: its argument, per row; None for a call without arguments.
+        live: which operations add a value to it or retract one from it.
+        rows: which rows have a value for it. A NULL is a value only if the call :attr:`~RunningValue.sees_nulls`.
         second: its second argument, per row.
         third: its third argument, per row.
     """
@@ -60,12 +60,12 @@ class FrameRows:
 
 
 class RunningValue(ABC):
-    """A call over frames.
+    """An aggregate call of OVER: it has a value for each row, of the rows in the frame of this row.
 
     Attributes:
-        columns: what it keeps per partition between micro-batches.
-        initial: the values of these for a new partition.
-        sees_nulls: whether NULL is a value to it.
+        columns: the columns of state that it keeps for each partition between micro-batches.
+        initial: the values of these columns for a new partition.
+        sees_nulls: whether it counts NULL as a value; else it ignores rows whose argument is NULL.
     """
 
     columns: Mapping[str, pl.DataType]
@@ -74,15 +74,15 @@ class RunningValue(ABC):
 
     @abstractmethod
     def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
-        """The value per output, and the columns after.
+        """The value of each output row, and the columns of state after the micro-batch.
 
         Args:
-            before: the columns before, one row per partition.
+            before: the columns of state before the micro-batch, one row per partition.
         """
 
 
 class RunningFold(RunningValue):
-    """Any aggregate function, row by row, all partitions at once."""
+    """Any aggregate function. It proceeds row by row, in all partitions at once."""
 
     def __init__(self, fold: Fold) -> None:
         self.fold = fold
@@ -137,8 +137,8 @@ class RunningFold(RunningValue):
 class RunningCount(RunningValue):
     """COUNT and ROW_NUMBER: the number of values.
 
-    On a stream, RANK and DENSE_RANK are the same: Flink's functions are not told the order there, so to them no two
-    rows are of equal order.
+    On a stream, RANK and DENSE_RANK are the same: Flink's functions do not know the order there, so to them no two rows
+    are of equal order.
     """
 
     def __init__(self, number: int) -> None:
@@ -153,7 +153,7 @@ class RunningCount(RunningValue):
 
 
 class RunningSum(RunningValue):
-    """SUM and $SUM0: the sum, and the number of values. Floating-point numbers are added and taken away in order."""
+    """SUM and $SUM0: the sum, and the number of values. Floating-point numbers are added and removed in order."""
 
     def __init__(self, number: int, argument: LogicalType, result: LogicalType, zero: bool) -> None:
         self._slow = RunningFold((TotalOrZero if zero else Total)(number, argument, result))
@@ -391,7 +391,7 @@ class RunningUserFunction(RunningValue):
 
     def _value(self, columns: Sequence[pl.Series]) -> Any:
         function, arguments = self._function, vector_columns(self._function, columns, self._types)
-        if not hasattr(function.opened(), "accumulate"):
+        if not hasattr(function.instance(), "accumulate"):
             return plain_value(function.call(function.caller(), arguments), self._result)
         accumulator = function.fresh_accumulator()
         new_accumulator = function.call(function.method("accumulate"), (accumulator, *arguments))

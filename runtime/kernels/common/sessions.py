@@ -1,4 +1,4 @@
-"""Sessions: windows of a key that end when no row has come for a while.
+"""Sessions: windows of a key that end when no row has arrived for a while.
 
 Source of the semantics: Flink's ``MergingWindowSet`` and ``SessionWindowAssigner``.
 """
@@ -98,8 +98,8 @@ class Sessions(FrozenDataclass):
     """The sessions of an operator.
 
     A row makes a window of the length of the gap; windows of a key that overlap or touch are one session. A row is late
-    when the watermark has come to the end of its window and no session is there that the window can be merged with.
-    The start of a session tells it apart.
+    when the watermark has reached the end of its window and no session is there that the window can be merged with. The
+    start of a session distinguishes it.
 
     Attributes:
         grouping: fields of the input that are the key.

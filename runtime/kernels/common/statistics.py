@@ -19,7 +19,8 @@ from stateplan.runtime.kernels.common.key_ids import Ints, ranks
 Floats = npt.NDArray[np.float64]
 
 _ROUNDS = 64
-"""Up to so many rows of a group in a batch are taken with those of all other groups, one row of each at a time."""
+"""Up to this number of rows of a group in a batch are taken with those of all other groups, one row of each at a
+time."""
 
 
 class SquaredDifferences(Fold):
@@ -132,7 +133,7 @@ def _combine(
     own: Floats,
     spread: Floats,
 ) -> None:
-    """Adds (``sign`` +1) or takes away whole sets of values, given by number, mean and sum of squared differences."""
+    """Adds (``sign`` +1) or removes whole sets of values, given by number, mean and sum of squared differences."""
     rows = np.flatnonzero(number)
     g, n, other, part_squares = groups[rows], number[rows], own[rows], spread[rows]
     before = count[g]

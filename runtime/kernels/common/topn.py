@@ -208,7 +208,7 @@ class TopN(KeyedKernel):
 
     def _near(self, rows: pl.DataFrame, groups: Ints, end: int) -> Ints | None:
         """The rows that are not behind ``end`` others by the first field of the order alone: a selection, far cheaper
-        than an order of all rows. None where there is no such field, or no quick selection by its type."""
+        than an order of all rows. None if there is no such field, or no quick selection by its type."""
         if not self.order.fields:
             return None
         first = self.order.fields[0]
@@ -243,7 +243,7 @@ class TopN(KeyedKernel):
         return new_rows if hopeless is None else rows_where(new_rows, pl.Series(~hopeless))
 
     def _hopeless(self, state_rows: pl.DataFrame, new_rows: pl.DataFrame) -> Bools | None:
-        """Which rows :meth:`_promising` leaves out; None for none."""
+        """Which rows :meth:`_promising` omits; None for none."""
         if (
             not isinstance(self.range, ConstantRange)
             or not state_rows.height
@@ -355,9 +355,9 @@ class TopN(KeyedKernel):
 
 @dataclass(frozen=True)
 class LocalTopN(Transform):
-    """A top-N in front of the exchange. It leaves out the rows of a frame that have ``end`` rows of their partition
-    before them in the same frame: they are never among the first, and change neither the rows nor their times of
-    access. Flink ranks in front of an exchange in batch mode only, so plans do not show it.
+    """A top-N in front of the exchange. It omits the rows of a frame that have ``end`` rows of their partition before
+    them in the same frame: they are never among the first, and change neither the rows nor their times of access. Flink
+    ranks in front of an exchange in batch mode only, so plans do not show it.
 
     Attributes:
         kernel: says what the partitions and the order are.

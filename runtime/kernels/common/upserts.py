@@ -21,8 +21,8 @@ def with_old_rows(
 ) -> pl.DataFrame:
     """The changes, each with a -U of the row that it replaces in front of it.
 
-    A deletion gets the row that it deletes, which it may have known by its key alone. One of a row that is not there
-    is left out, unless that row may have expired.
+    A deletion gets the row that it deletes, which it may have known by its key alone. One of a row that is not there is
+    omitted, unless that row may have expired.
 
     Args:
         frame: changes without -U.

@@ -39,7 +39,7 @@ class UserFold(Fold):
         number: of the call.
         types: of its arguments.
         result: of the call, as the plan has it.
-        retract: whether rows may be taken back.
+        retract: whether rows may be retracted.
 
     Raises:
         RunError: RUN075, for a function without ``retract`` where it is needed.
@@ -57,10 +57,10 @@ class UserFold(Fold):
         self._types = tuple(types)
         self._result = result
         self._classes: Classes | None = None
-        self.merges = hasattr(function.opened(), "merge")
+        self.merges = hasattr(function.instance(), "merge")
         self.columns = {self._column: pl.Binary()}
         self.initial = {self._column: None}
-        if retract and not hasattr(function.opened(), "retract"):
+        if retract and not hasattr(function.instance(), "retract"):
             raise RunError(
                 "RUN075", name=function.name, hint=f"called by {function.operator}" if function.operator else None
             )
@@ -156,7 +156,7 @@ class UserFold(Fold):
     def _known_classes(self) -> Classes:
         """The classes that the function's code refers to, in this process."""
         if self._classes is None:
-            body = self._function.opened()
+            body = self._function.instance()
             methods = [getattr(body, name, None) for name in _METHODS]
             self._classes = classes_of(methods, body, self._fresh())
         return self._classes

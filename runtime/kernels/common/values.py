@@ -79,13 +79,13 @@ class ValueChanges:
     log: _Log
 
     def arrived(self, groups: int) -> Ints:
-        """Per group, values that came less values that went."""
+        """Per group, values that arrived less values that went."""
         out = np.zeros(groups, np.int64)
         np.add.at(out, self.groups, (self.new[0] > 0).astype(np.int64) - (self.old[0] > 0))
         return out
 
     def in_order(self, position: int, groups: int, retract: bool) -> tuple[Changes, Ints]:
-        """As :meth:`of_call`, row by row: a value that goes and comes again is seen twice. Also the rows."""
+        """As :meth:`of_call`, row by row: a value that leaves and returns is counted twice. Also the rows."""
         rows, codes, steps = self.log.passing(position)
         old = self.old[position]
         if not retract:

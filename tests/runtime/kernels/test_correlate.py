@@ -34,7 +34,7 @@ REPEATED = udtf(Repeated(), ["BIGINT", "BIGINT"], ["BIGINT", "BIGINT"])
 
 
 def call(function: UserFunction, *operands: Any) -> Call:
-    return Call(function.result.not_null(), operands, system_name="f", function=function.renamed("f"))
+    return Call(function.result.not_null(), operands, system_name="f", function=function.with_name("f"))
 
 
 @pytest.mark.parametrize(("join_type", "of_none"), [("INNER", []), ("LEFT", [(INSERT, (0, 8, None, None))])])

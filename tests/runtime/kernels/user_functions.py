@@ -35,7 +35,7 @@ def user(function: UserFunction, *arguments: int, distinct: bool = False, passes
     made = AggCall(
         name="x", system_name="f", arg_list=arguments, distinct=distinct, filter_arg=passes, type=function.result
     )
-    return made.with_user_function(function.renamed("f"))
+    return made.with_user_function(function.with_name("f"))
 
 
 class Best(TableAggregateFunction):
