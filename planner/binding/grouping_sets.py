@@ -114,12 +114,8 @@ def _expanded(rel: Rel, count: int, sets: Sequence[Keys], used_fields: Sequence[
     values."""
     fields = rel.fields
     types = [t.as_nullable() if i < count and _optional(i, sets) else t for i, (_, t) in enumerate(fields)]
-    names = [n for n, _ in fields]
-    names.append(_unique("$e", names))
-    copies: dict[int, int] = {}
-    for k in used_fields:
-        copies[k] = len(names)
-        names.append(_unique(fields[k][0], names))
+    names = expanded_names([n for n, _ in fields], used_fields)
+    copies = {k: len(fields) + 1 + i for i, k in enumerate(used_fields)}
     rows = []
     for keys in sets:
         row: list[Rex] = [
@@ -137,12 +133,15 @@ def _optional(key: int, sets: Sequence[Keys]) -> bool:
     return any(key not in keys for keys in sets)
 
 
-def _unique(name: str, names_in_use: Sequence[str]) -> str:
-    candidate, n = name, 0
-    while candidate in names_in_use:
-        candidate = f"{name}_{n}"
-        n += 1
-    return candidate
+def expanded_names(names: Sequence[str], copied: Sequence[int]) -> list[str]:
+    """The names of an Expand over fields with ``names``: these, the number of the set, and the ``copied`` fields."""
+    out = list(names)
+    for name in ("$e", *(names[i] for i in copied)):
+        candidate, n = name, 0
+        while candidate in out:
+            candidate, n = f"{name}_{n}", n + 1
+        out.append(candidate)
+    return out
 
 
 def _with_group_keys(

@@ -22,6 +22,7 @@ from stateplan.planner.passes.aggregates import (
     distinct_below_join,
     keep_names_of_filtered_groups,
     merge_aggregate_project,
+    name_expanded_fields,
     prune_aggregate_calls,
     prune_count_star,
     reduce_aggregates,
@@ -299,7 +300,15 @@ PHASES: tuple[Phase, ...] = (
     Phase(
         "JSON aggregates and grouping sets",
         "sequence",
-        (wrap_json_aggregates, merge_projects, _REDUCE_PROJECT, prune_empty, reveal_groupings, merge_projects),
+        (
+            wrap_json_aggregates,
+            merge_projects,
+            _REDUCE_PROJECT,
+            prune_empty,
+            name_expanded_fields,
+            reveal_groupings,
+            merge_projects,
+        ),
     ),
     Phase("distinct rows below joins", "collection", (distinct_below_join,)),
     Phase(

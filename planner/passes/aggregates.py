@@ -31,6 +31,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.binding.grouping import project_names
+from stateplan.planner.binding.grouping_sets import expanded_names
 from stateplan.planner.expressions.ops import and_, call, cast, compare, conjunctions, kind, rewrite
 from stateplan.planner.expressions.simplify import simplify_preserving_type
 from stateplan.planner.metadata.row_counts import row_count
@@ -114,8 +115,7 @@ def prune_aggregate_calls(rel: Rel) -> Rel | None:
     kept_calls = [i for i in range(count) if keys + i in used_fields] or ([] if keys else [*range(count)][:1])
     if len(kept_calls) == count:
         return None
-    names = field_names(aggregate)
-    calls = tuple(replace(aggregate.calls[i], name=names[keys + i]) for i in kept_calls)
+    calls = tuple(aggregate.calls[i] for i in kept_calls)
     left = [*range(keys), *(keys + i for i in kept_calls), *range(keys + count, aggregate.width)]
     field_map = {old: new for new, old in enumerate(left)}
     exprs = tuple(remap(e, field_map) for e in rel.exprs)
@@ -508,6 +508,24 @@ def reveal_groupings(rel: Rel) -> Rel | None:
         condition = _revealed(rel.condition)
         return None if condition == rel.condition else replace(rel, condition=condition)
     return None
+
+
+def name_expanded_fields(rel: Rel) -> Rel | None:
+    """The fields of an Expand, and of the projection that drops the number of the grouping set, have the names that the
+    input has by now.
+
+    Source: Flink's ``DecomposeGroupingSetsRule``, which makes both that late.
+    """
+    if isinstance(rel, Project) and isinstance(rel.input, Aggregate) and isinstance(rel.input.input, Expand):
+        number = rel.input.input.id_field
+        kept = [i for i in range(rel.input.width) if rel.input.group[i : i + 1] != (number,)]
+        names = tuple(field_names(rel.input)[i] for i in kept)
+        return replace(rel, names=names) if list(rel.exprs) == refs_to(rel.input, kept) and rel.names != names else None
+    if not isinstance(rel, Expand):
+        return None
+    copied = [e.index for e in rel.projects[0][rel.id_field + 1 :] if isinstance(e, InputRef)]
+    names = tuple(expanded_names(field_names(rel.input), copied))
+    return None if names == rel.names else replace(rel, names=names)
 
 
 # Makes JSON text of the values of JSON_OBJECTAGG and JSON_ARRAYAGG before they are aggregated.

@@ -70,6 +70,8 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         fields = list(inputs[0].fields)
         exprs = tuple(_call(_retyped(e, fields)) for e in rel.exprs)
         condition = None if rel.condition is None else _call(_retyped(rel.condition, fields))
+        if condition is None and list(exprs) == _refs(fields):
+            return inputs[0]  # its casts were of times that are timestamps below; its names go with it, as in Flink
         return replace(rel, input=inputs[0], exprs=exprs, condition=condition)
     if isinstance(rel, Union):
         _check_union(rel, inputs)
@@ -96,8 +98,12 @@ def _check_union(rel: Union, inputs: Sequence[Rel]) -> None:
             raise SqlError("SQL112.time", position=position, name=name, timestamp=timestamp, place=rel.last_place)
 
 
+def _refs(fields: Sequence[tuple[str, LogicalType]]) -> list[Rex]:
+    return [InputRef(t, i) for i, (_, t) in enumerate(fields)]
+
+
 def _retyped(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
-    return substitute(rex, [InputRef(t, i) for i, (_, t) in enumerate(fields)])
+    return substitute(rex, _refs(fields))
 
 
 def _stamp(rex: Rex) -> Rex:
@@ -150,8 +156,7 @@ def _materialized(rel: Rel, indexes: Sequence[int] | range, kinds: tuple[str, ..
     time_fields = {i for i in indexes if fields[i][1].kind in kinds}
     if not time_fields:
         return rel
-    exprs = [InputRef(t, i) for i, (_, t) in enumerate(fields)]
-    new: list[Rex] = [_stamp(e) if i in time_fields else e for i, e in enumerate(exprs)]
+    new = [_stamp(e) if i in time_fields else e for i, e in enumerate(_refs(fields))]
     if isinstance(rel, Calc):
         return replace(rel, exprs=tuple(_stamp(e) if i in time_fields else e for i, e in enumerate(rel.exprs)))
     return Calc(rel, tuple(new), tuple(field_names(rel)))

@@ -72,7 +72,7 @@ def split_windows(rel: Rel) -> Rel | None:
     exprs = tuple(rewrite(e, change) for e in rel.exprs)
     if is_identity(exprs, window):
         return window
-    return replace(rel, input=window, exprs=exprs, names=_names_above(rel, window, width, exprs))
+    return replace(rel, input=window, exprs=exprs, names=_names_above(rel, exprs))
 
 
 def _windows_of(rel: Project) -> list[Over]:
@@ -184,22 +184,38 @@ def _has_over(rex: Rex) -> bool:
     return any(isinstance(p, Over) for p in walk(rex))
 
 
-def _names_above(rel: Project, window: Rel, number: int, exprs: Sequence[Rex]) -> tuple[str, ...]:
-    """The names of the projection above: its own where it computes something or changes the order, else the window's,
-    with ``$`` and the position for the functions' values, which are the fields from ``number`` on."""
-    refs = [e.index for e in exprs if isinstance(e, InputRef)]
-    if len(refs) < len(exprs) or refs != sorted(set(refs)):
+def _names_above(rel: Project, exprs: Sequence[Rex]) -> tuple[str, ...]:
+    """The names of the projection above windows: its own where it computes something or changes the order, else those
+    of the input's fields, with ``$`` and the position for what the windows, or the projection below them, compute."""
+    if not all(isinstance(e, InputRef) for e in exprs):
         return rel.names
-    fields = window.fields
-    return tuple(
-        unique_names(
-            [
-                fields[e.index][0] if e.index < number else f"${i}"
-                for i, e in enumerate(exprs)
-                if isinstance(e, InputRef)
-            ]
+    window_fields = _fields_of_window(rel.input)
+    program = _program(rel.exprs)
+    names, order = [], []
+    for i, e in enumerate(rel.exprs):
+        is_field = isinstance(e, InputRef) and e.index not in window_fields
+        names.append(rel.input.fields[e.index][0] if isinstance(e, InputRef) and is_field else f"${i}")
+        place = (
+            e.index if isinstance(e, InputRef) and is_field else next(j for j, x in enumerate(program) if equal(x, e))
         )
-    )
+        order.append((not is_field, place))
+    return tuple(unique_names(names)) if order == sorted(set(order)) else rel.names
+
+
+def _program(exprs: Sequence[Rex]) -> list[Rex]:
+    """All expressions in the order of their evaluation: operands first, each once."""
+    out: list[Rex] = []
+
+    def register(e: Rex) -> None:
+        windowed = (*e.operands, *e.partition, *(o[0] for o in e.order)) if isinstance(e, Over) else e.children
+        for child in windowed:
+            register(child)
+        if not member(e, out):
+            out.append(e)
+
+    for e in exprs:
+        register(e)
+    return out
 
 
 def _fields_of_window(rel: Rel) -> frozenset[int]:
