@@ -104,14 +104,17 @@ class _Maker(Relational, Timed):
             (1.0, self.top),
             (0.3, self.limit),
             (0.3, self.unnested),
-            (0.6, self.match),
+            (0.8, self.match),
         ]
-        if not self.late:
+        if self.late:
+            makers.append((0.8, self.late_rows))
+        else:
             makers += [
                 (1.5, self.join),
                 (1.0, self.semi),
                 (0.8, self.union),
                 (0.4, self.set_operation),
+                (0.3, self.set_operations),
                 (0.7, self.window_join),
                 (0.8, self.interval_join),
                 (0.6, self.temporal),

@@ -79,7 +79,8 @@ class Basics(ABC):
             # The time of the clock would be another one for each run.
             return Query("SELECT k, q, z FROM pr", columns[:-1], True)
         key = ("id",) if name in ("d", "e") else ()
-        return Query(f"SELECT * FROM {name}", columns, name in ("a", "b", "n", "pr"), key)
+        unique = frozenset(c.name for c in columns if c.kind == "r" and name in ("a", "b"))
+        return Query(f"SELECT * FROM {name}", columns, name in ("a", "b", "n", "pr"), key, unique)
 
     def arrivals(self) -> Query:
         """The table whose rows have the time of the clock."""
@@ -189,6 +190,13 @@ class Basics(ABC):
             out.append((text, Column(self.name("x"), kind)))
         return out
 
+    def case(self, below: Query, alias: str) -> tuple[str, Column]:
+        """A key of groups that is a CASE."""
+        first, second = self.condition(below, alias), self.condition(below, alias)
+        rest = self.rng.choice(("", "ELSE NULL ", "ELSE 'other' "))
+        text = f"CASE WHEN {first} THEN 'one' WHEN {second} THEN 'two' {rest}END"
+        return text, Column(self.name("x"), "s")
+
     def grouping(self, keys: Sequence[Column], first: Sequence[str] = ()) -> str:
         """GROUP BY some columns, at times by several sets of them."""
         names = [c.name for c in keys]
@@ -199,7 +207,12 @@ class Basics(ABC):
         every = [*names, *first]
         return f" GROUP BY {', '.join(every)}" if every else ""
 
+    def time_of(self, query: Query) -> Column | None:
+        """A time attribute to order by: where only one result is allowed, one that orders all rows."""
+        times = [c for c in query.of("r") if c.name in query.unique or not self.rows]
+        return self.rng.choice(times) if times else None
+
     @staticmethod
-    def unique(query: Query) -> bool:
-        """Whether no two rows of a query have the same time."""
-        return query.sql in ("SELECT * FROM a", "SELECT * FROM b")
+    def distinct_times(query: Query, columns: Sequence[Column]) -> frozenset[str]:
+        """The time attributes of a query that differ in each row, and that are among the columns."""
+        return query.unique & {c.name for c in columns}

@@ -28,11 +28,16 @@ class Relational(Basics):
         if below.of("l", "i") and self.chance(0.1):
             c = self.rng.choice(below.of("l", "i"))
             columns.append((f"COALESCE({alias}.{c.name}, 7)", Column(self.name("x"), c.kind)))
-        if self.late and self.unique(below) and self.chance(0.5):
-            columns.append((f"CAST(CURRENT_WATERMARK({alias}.et) AS TIMESTAMP(3))", Column(self.name("x"), "t")))
-        items, out = self.projected(columns)
         where = f" WHERE {self.condition(below, alias)}" if self.chance(0.6) else ""
-        return Query(f"SELECT {items} FROM {item}{where}", out, below.appends, self.kept(below.key, out))
+        if self.late and below.sql == "SELECT * FROM a" and self.chance(0.5):
+            watermark = f"CURRENT_WATERMARK({alias}.et)"
+            columns.append((f"CAST({watermark} AS TIMESTAMP(3))", Column(self.name("x"), "t")))
+            if self.chance(0.4):
+                in_time = f"({watermark} IS NULL OR {alias}.et > {watermark})"
+                where = f"{where} AND {in_time}" if where else f" WHERE {in_time}"
+        items, out = self.projected(columns)
+        times = self.distinct_times(below, out)
+        return Query(f"SELECT {items} FROM {item}{where}", out, below.appends, self.kept(below.key, out), times)
 
     @staticmethod
     def kept(key: tuple[str, ...], columns: Sequence[Column]) -> tuple[str, ...]:
@@ -60,12 +65,13 @@ class Relational(Basics):
         keys = [c for c in below.columns if c.kind != "p" and self.chance(0.35)]
         if not keys and self.chance(0.8):
             keys = [c for c in below.columns if c.kind != "p"][:1]
-        items, out = self.projected([*((c.name, c) for c in keys), *self.calls(below)])
-        group = self.grouping(keys)
+        cases = [self.case(below, alias)] if self.chance(0.2) else []
+        items, out = self.projected([*((c.name, c) for c in keys), *cases, *self.calls(below)])
+        group = self.grouping(keys, [text for text, _ in cases])
         having = " HAVING COUNT(*) > 1" if keys and self.chance(0.15) else ""
         hint = f"/*+ STATE_TTL('{alias}' = '2 h') */ " if keys and self.chance(0.15) else ""
-        alone = "(" not in group
-        unique = tuple(c.name for c in keys) if alone else ()
+        alone = not any(word in group for word in ("ROLLUP", "CUBE", "SETS"))
+        unique = tuple(c.name for c in out[: len(keys) + len(cases)]) if alone else ()
         return Query(f"SELECT {hint}{items} FROM {item}{group}{having}", out, False, unique)
 
     def distinct(self, depth: int) -> Query:
@@ -93,15 +99,18 @@ class Relational(Basics):
             unequal = f"{lhs}.{here.name} {self.rng.choice(('<', '>=', '<>'))} {rhs}.{there.name}"
             on = unequal if self.chance(0.2) else f"{on} AND {unequal}"
         columns = both(left.columns, lhs, right.columns, rhs)
-        items, out = self.projected([c for c in columns if self.chance(0.8)] or columns)
+        chosen = [c for c in columns if self.chance(0.8)] or columns
+        items, out = self.projected(chosen)
         where = f" WHERE {self.condition(left, lhs)}" if self.chance(0.2) else ""
         sides = self.rng.choice(((lhs,), (rhs,), (lhs, rhs)))
         times = ", ".join(f"'{side}' = '{self.rng.choice(('0', '3 h', '1 d'))}'" for side in sides)
         hint = f"/*+ STATE_TTL({times}) */ " if self.chance(0.15) else ""
         appends = how == "JOIN" and left.appends and right.appends
         single = right.key == (other.name,) and how in ("JOIN", "LEFT JOIN") and on.startswith(f"{lhs}.{one.name} ")
-        key = self.kept(left.key, out) if single and on.partition(" ")[2].startswith("= ") else ()
-        return Query(f"SELECT {hint}{items} FROM {first} {how} {second} ON {on}{where}", out, appends, key)
+        single = single and on.partition(" ")[2].startswith("= ")
+        key = self.kept(left.key, out) if single else ()
+        times = left.unique & {c.name for text, c in chosen if text.startswith(f"{lhs}.")} if single else frozenset()
+        return Query(f"SELECT {hint}{items} FROM {first} {how} {second} ON {on}{where}", out, appends, key, times)
 
     def semi(self, depth: int) -> Query | None:
         """IN and EXISTS, and their negations."""
@@ -118,7 +127,7 @@ class Relational(Basics):
             test = f"{alias}.{one.name} IN (SELECT {inner}.{other.name} FROM {below}{more})"
             if negated and self.chance(0.5):
                 test = f"{alias}.{one.name} NOT IN (SELECT {inner}.{other.name} FROM {below}{more})"
-                return Query(f"SELECT * FROM {item} WHERE {test}", left.columns, False)
+                return Query(f"SELECT * FROM {item} WHERE {test}", left.columns, False, unique=left.unique)
         else:
             more = ""
             if self.chance(0.3):
@@ -126,7 +135,8 @@ class Relational(Basics):
                 more = f" AND {inner}.{there.name} > {alias}.{here.name}"
             test = f"EXISTS (SELECT 1 FROM {below} WHERE {inner}.{other.name} = {alias}.{one.name}{more})"
         text = f"SELECT * FROM {item} WHERE {'NOT ' if negated else ''}{test}"
-        return Query(text, left.columns, left.appends and right.appends and not negated, left.key)
+        appends = left.appends and right.appends and not negated
+        return Query(text, left.columns, appends, left.key, left.unique)
 
     def union(self, depth: int) -> Query | None:
         """UNION and UNION ALL."""
@@ -170,6 +180,22 @@ class Relational(Basics):
         left = Query(f"SELECT {', '.join(c.name for c in kept)} FROM {self.source(left)[0]}", tuple(kept), left.appends)
         return Query(f"SELECT * FROM ({self.branch(left)} {word} {self.alike(left, depth)})", left.columns, False)
 
+    def set_operations(self, depth: int) -> Query | None:
+        """Set operations in one another: by precedence, by parentheses, with ALL and without."""
+        left = self.query(depth)
+        kept = [c for c in left.columns if c.kind != "p"][:2]
+        if not kept:
+            return None
+        left = Query(f"SELECT {', '.join(c.name for c in kept)} FROM {self.source(left)[0]}", tuple(kept), left.appends)
+        words = [
+            self.rng.choice(("UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"))
+            for _ in range(2)
+        ]
+        sides = [self.branch(left), self.alike(left, depth), self.alike(left, depth)]
+        text = self.rng.choice(("({}) {} ({}) {} ({})", "(({}) {} ({})) {} ({})", "({}) {} (({}) {} ({}))"))
+        text = text.format(sides[0], words[0], sides[1], words[1], sides[2])
+        return Query(f"SELECT * FROM ({text})", left.columns, words == ["UNION ALL"] * 2 and left.appends)
+
     def top(self, depth: int) -> Query:
         """The first rows of each key, in some order."""
         below = self.query(depth)
@@ -184,7 +210,8 @@ class Relational(Basics):
         if self.chance(0.3):
             columns.append((rank, Column(rank, "l")))
         items, out = self.projected(columns)
-        return Query(f"SELECT {items} FROM (SELECT *, {number} FROM {item}) WHERE {limit}", out, False)
+        text = f"SELECT {items} FROM (SELECT *, {number} FROM {item}) WHERE {limit}"
+        return Query(text, out, False, unique=self.distinct_times(below, out))
 
     def limit(self, depth: int) -> Query | None:
         """ORDER BY with LIMIT."""
@@ -231,14 +258,13 @@ class Relational(Basics):
             order = ", ".join(f"{alias}.{part}" for part in self.order(right).split(", "))
             body = f"SELECT {', '.join(f'{alias}.{c.name}' for c in columns)} FROM {inner} AS {alias} WHERE {where}"
             body += f" ORDER BY {order} LIMIT {self.rng.randint(1, 2)}"
-            joined = f"{keys}, LATERAL ({body})"
+            joined, on = f"{keys}, LATERAL ({body})", ""
         else:
             number = self.rng.choice(right.of("i", "l"))
             columns = [Column(self.name("x"), number.kind)]
             call = self.rng.choice(("MAX", "SUM"))
             body = f"SELECT {call}({alias}.{number.name}) AS {columns[0].name} FROM {inner} AS {alias} WHERE {where}"
-            joined = f"{keys} LEFT JOIN LATERAL ({body})"
+            joined, on = f"{keys} LEFT JOIN LATERAL ({body})", " ON TRUE"
         side = self.name("t")
         items, out = self.projected(both([key], group, columns, side))
-        text = f"SELECT {items} FROM {joined} AS {side}"
-        return Query(text + (" ON TRUE" if "LEFT JOIN LATERAL" in joined else ""), out, False)
+        return Query(f"SELECT {items} FROM {joined} AS {side}{on}", out, False)

@@ -24,12 +24,14 @@ class Query:
         columns: of its rows.
         appends: whether it only inserts rows.
         key: columns that no two of its rows share, where they are known.
+        unique: time attributes, each with another value in each row.
     """
 
     sql: str
     columns: tuple[Column, ...]
     appends: bool
     key: tuple[str, ...] = ()
+    unique: frozenset[str] = frozenset()
 
     def of(self, *kinds: str) -> list[Column]:
         """The columns of these kinds."""

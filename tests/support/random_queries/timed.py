@@ -44,20 +44,25 @@ class Timed(Basics):
         items = ", ".join(
             c.name if c is k else f"{k.name} AS {c.name}" for c, k in zip(columns, query.columns, strict=True)
         )
-        return Query(f"SELECT {items} FROM {self.source(query)[0]}", tuple(columns), query.appends)
+        text = f"SELECT {items} FROM {self.source(query)[0]}"
+        return Query(text, tuple(columns), query.appends, unique=self.distinct_times(query, columns))
 
     def window(self, depth: int) -> Query | None:
         """An aggregate of a window table function."""
         below = self.unwindowed(self.timed(depth))
         keys = [c for c in below.of("i", "s") if self.chance(0.5)]
-        item, _ = self.windowed(below, self.rng.choice(below.of("r")), sessions_of=keys)
+        item, alias = self.windowed(below, self.rng.choice(below.of("r")), sessions_of=keys)
         told = [("window_start", Column("window_start", "t")), ("window_end", Column("window_end", "t"))]
         group = ["window_start", "window_end"]
         if self.chance(0.4):
             told.append(("window_time", Column("window_time", "r")))
             group.append("window_time")
-        items, out = self.projected([*((c.name, c) for c in keys), *told, *self.calls(below)])
-        return Query(f"SELECT {items} FROM {item}{self.grouping(keys, group)}", out, True)
+        cases = [self.case(below, alias)] if self.chance(0.1) else []
+        items, out = self.projected([*((c.name, c) for c in keys), *cases, *told, *self.calls(below)])
+        group += [text for text, _ in cases]
+        alone = not keys and not cases and item.startswith(("TABLE(TUMBLE", "TABLE(HOP"))
+        times = frozenset(c.name for c in out if c.kind == "r" and alone)
+        return Query(f"SELECT {items} FROM {item}{self.grouping(keys, group)}", out, True, unique=times)
 
     def group_window(self, depth: int) -> Query | None:
         """GROUP BY TUMBLE, HOP or SESSION."""
@@ -80,16 +85,18 @@ class Timed(Basics):
         told = [t for t in told if self.chance(0.8)]
         items, out = self.projected([*((c.name, c) for c in keys), *told, *self.calls(below)])
         group = ", ".join([*(c.name for c in keys), kind + call])
-        return Query(f"SELECT {items} FROM {item} GROUP BY {group}", out, True)
+        times = frozenset(c.name for c in out if c.kind == "r" and not keys)
+        return Query(f"SELECT {items} FROM {item} GROUP BY {group}", out, True, unique=times)
 
     def window_rank(self, depth: int) -> Query | None:
         """The first rows of each window."""
         below = self.unwindowed(self.timed(depth))
-        item, _ = self.windowed(below, self.rng.choice(below.of("r")))
-        keys = [c.name for c in below.of("i", "s") if self.chance(0.4)]
+        found = [c for c in below.of("i", "s") if self.chance(0.4)]
+        keys = [c.name for c in found]
+        item, _ = self.windowed(below, self.rng.choice(below.of("r")), found if self.chance(0.2) else None)
         order = self.order(below)
-        if self.unique(below) and self.chance(0.3):
-            order = f"{below.of('r')[0].name} {self.rng.choice(('ASC', 'DESC'))}"
+        if (time := self.time_of(below)) and self.rows and self.chance(0.3):
+            order = f"{time.name} {self.rng.choice(('ASC', 'DESC'))}"
         partition = ", ".join(["window_start", "window_end", *keys])
         rn = self.name("rn")
         rank = f"ROW_NUMBER() OVER (PARTITION BY {partition} ORDER BY {order}) AS {rn}"
@@ -97,7 +104,8 @@ class Timed(Basics):
         whole = tuple(c for c in whole if c.kind != "p")
         names = ", ".join(c.name for c in whole)
         text = f"SELECT {names} FROM (SELECT *, {rank} FROM {item}) WHERE {rn} <= {self.rng.randint(1, 2)}"
-        return Query(text, whole, True)
+        once = "TABLE(TUMBLE" in item or "TABLE(SESSION" in item
+        return Query(text, whole, True, unique=self.distinct_times(below, whole) if once else frozenset())
 
     def window_join(self, depth: int) -> Query | None:
         """A join of two windows."""
@@ -172,9 +180,11 @@ class Timed(Basics):
         frames = [""]
         if time.kind == "r":
             frames.append(f"RANGE BETWEEN INTERVAL '{self.rng.choice(_SPANS)}' SECOND PRECEDING AND CURRENT ROW")
-        one_by_one = self.unique(below) or time.kind == "p" or not self.rows
+        one_by_one = time.name in below.unique or time.kind == "p" or not self.rows
         if one_by_one and time.kind in "rp":
-            frames += ["ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"]
+            rows_before = self.rng.choice(("1", "2", "5"))
+            frames.append(f"ROWS BETWEEN {rows_before} PRECEDING AND CURRENT ROW")
+            frames.append("ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW")
             frames = frames[1:] if self.rows and time.kind == "p" else frames
         frame = self.rng.choice(frames)
         c = self.rng.choice(numbers)
@@ -183,43 +193,42 @@ class Timed(Basics):
             calls += [(f"FIRST_VALUE({c.name})", c.kind), (f"LAST_VALUE({c.name})", c.kind)]
             if not frame:
                 calls += [("ROW_NUMBER()", "l"), (f"LAG({c.name}, 1)", c.kind)]
-        call, kind = self.rng.choice(calls)
-        window = f"{call} OVER ({partition}ORDER BY {time.name} {frame}".rstrip() + ")"
-        columns = [*((f"{alias}.{k.name}", k) for k in below.columns), (window, Column(self.name("x"), kind))]
+        window = f"OVER ({partition}ORDER BY {time.name} {frame}".rstrip() + ")"
+        columns = [(f"{alias}.{k.name}", k) for k in below.columns]
+        for call, kind in self.rng.sample(calls, self.rng.choice((1, 1, 2))):
+            columns.append((f"{call} {window}", Column(self.name("x"), kind)))
         items, out = self.projected(columns)
-        return Query(f"SELECT {items} FROM {item}", out, below.appends)
+        return Query(f"SELECT {items} FROM {item}", out, below.appends, unique=self.distinct_times(below, out))
 
     def deduplicate(self, depth: int) -> Query | None:
         """The first or the last row of each key."""
         below = self.arrivals() if self.chance(0.15) and not self.late else self.query(depth)
         arrival = below.sql == "SELECT * FROM pr"
-        times = below.of("r", "p") if arrival or not self.rows else below.of("r")
+        times = below.of("r", "p") if arrival or not self.rows else [c for c in below.of("r") if c.name in below.unique]
         if not times or not below.of("i", "s"):
             return None
-        item, _ = self.source(below)
+        item, alias = self.source(below)
         keys = [c.name for c in below.of("i", "s") if self.chance(0.5)] or [below.of("i", "s")[0].name]
         time, rank = self.rng.choice(times).name, self.name("rn")
         down = self.rng.choice(("ASC", "DESC"))
         more = "".join(f", {c.name}" for c in below.columns if c.name != time) if self.rows and len(times) else ""
         more = more if self.chance(0.5) and not arrival else ""
-        if self.rows and not (arrival or self.unique(below)):
-            return None
         number = f"ROW_NUMBER() OVER (PARTITION BY {', '.join(keys)} ORDER BY {time} {down}{more}) AS {rank}"
         names = ", ".join(c.name for c in below.columns)
-        return Query(
-            f"SELECT {names} FROM (SELECT *, {number} FROM {item}) WHERE {rank} = 1", below.columns, False, tuple(keys)
-        )
+        hint = f"/*+ STATE_TTL('{alias}' = '2 h') */ " if self.chance(0.1) else ""
+        text = f"SELECT {hint}{names} FROM (SELECT *, {number} FROM {item}) WHERE {rank} = 1"
+        return Query(text, below.columns, False, tuple(keys), below.unique)
 
     def match(self, depth: int) -> Query | None:
         """MATCH_RECOGNIZE."""
         below = self.timed(depth)
         if not below.of("l", "i") or not below.of("i", "s"):
             return None
-        if self.rows and not self.unique(below):
+        if (time := self.time_of(below)) is None:
             return None
         named, alias = self.derived(below, by_name=True), self.name("q")
         key = self.rng.choice(below.of("i", "s"))
-        value, time = self.rng.choice(below.of("l", "i")), self.rng.choice(below.of("r"))
+        value = self.rng.choice(below.of("l", "i"))
         measures = [
             (f"A.{value.name}", Column(self.name("x"), value.kind)),
             (f"LAST(B.{value.name})", Column(self.name("x"), value.kind)),
@@ -230,13 +239,18 @@ class Timed(Basics):
             )
         if self.chance(0.3):
             measures.append((f"LAST(B.{time.name})", Column(self.name("x"), "t")))
+        if self.chance(0.3):
+            call = self.rng.choice(("SUM", "MAX", "COUNT", "FIRST"))
+            measures.append((f"{call}(B.{value.name})", Column(self.name("x"), "l" if call == "COUNT" else value.kind)))
         given = ", ".join(f"{text} AS {c.name}" for text, c in measures)
-        skip = self.rng.choice(("PAST LAST ROW", "TO NEXT ROW"))
+        skip = self.rng.choice(("PAST LAST ROW", "PAST LAST ROW", "TO NEXT ROW", "TO NEXT ROW", "TO LAST C"))
+        second = f"B.{value.name} {self.rng.choice(('> 1', '> 1', f'<> LAST(A.{value.name})'))}"
+        within = f" WITHIN INTERVAL '{self.rng.choice(('3', '10'))}' SECOND" if self.chance(0.25) else ""
         pattern = self.rng.choice(("A B+ C", "A B+ C", "A B* C", "A B{1,2}? C"))
         text = (
             f"SELECT {alias}.* FROM {named} MATCH_RECOGNIZE (PARTITION BY {key.name} ORDER BY {time.name} "
-            f"MEASURES {given} ONE ROW PER MATCH AFTER MATCH SKIP {skip} PATTERN ({pattern}) "
-            f"DEFINE A AS A.{value.name} > 2, B AS B.{value.name} > 1, C AS C.{value.name} <= 5) AS {alias}"
+            f"MEASURES {given} ONE ROW PER MATCH AFTER MATCH SKIP {skip} PATTERN ({pattern}){within} "
+            f"DEFINE A AS A.{value.name} > 2, B AS {second}, C AS C.{value.name} <= 5) AS {alias}"
         )
         return Query(text, (key, *(c for _, c in measures)), True)
 
@@ -260,7 +274,22 @@ class Timed(Basics):
         time = self.rng.choice(left.of("r")).name
         how = self.rng.choice(("JOIN", "LEFT JOIN"))
         given = both(left.columns, lhs, columns, rhs)
-        items, out = self.projected([c for c in given if self.chance(0.8)] or given)
+        chosen = [c for c in given if self.chance(0.8)] or given
+        items, out = self.projected(chosen)
+        unique = left.unique & {c.name for text, c in chosen if text.startswith(f"{lhs}.")}
         joined = f"{item} {how} {versions} FOR SYSTEM_TIME AS OF {lhs}.{time} AS {rhs}"
         text = f"SELECT {items} FROM {joined} ON {lhs}.{key.name} = {rhs}.{on}"
-        return Query(text, out, left.appends)
+        return Query(text, out, left.appends, unique=unique)
+
+    def late_rows(self, depth: int) -> Query | None:
+        """The rows that come late, beside an aggregate of all."""
+        below = self.table("a")
+        item, alias = self.source(below)
+        moment, value = Column(self.name("x"), "t"), Column(self.name("x"), "l")
+        columns = f"{alias}.k, CAST({alias}.et AS TIMESTAMP(3)) AS {moment.name}, {alias}.v AS {value.name}"
+        is_late = f"{alias}.et {self.rng.choice(('<', '<='))} CURRENT_WATERMARK({alias}.et)"
+        late = f"SELECT {columns} FROM {item} WHERE {is_late}"
+        window, _ = self.windowed(below, below.of("r")[0])
+        timely = f"SELECT k, window_end AS {moment.name}, SUM(v) AS {value.name} FROM {window} "
+        timely += "GROUP BY k, window_start, window_end"
+        return Query(f"SELECT * FROM ({late} UNION ALL {timely})", (Column("k", "i"), moment, value), True)
