@@ -192,3 +192,9 @@ NUMBERS_OF_DATE: dict[str, Callable[[Day], int]] = {
 def named_days() -> dict[str, int]:
     """Names of weekdays, long and short, in small letters: 0 for Monday."""
     return {form.lower(): i for i, name in enumerate(_DAYS) for form in (name, name[:3])}
+
+
+def month_names() -> dict[str, int]:
+    """Names of months, long and short, in small letters: 1 for January."""
+    names = [*enumerate(calendar.month_name), *enumerate(calendar.month_abbr)]
+    return {name.lower(): i for i, name in names if name}

@@ -12,6 +12,7 @@ import polars as pl
 
 from stateplan.common.errors import RunError
 from stateplan.common.zone import is_abbreviation, zone_id
+from stateplan.common.zonenames import name_at, offset_at
 from stateplan.functions.render.javaletters import (
     NUMBERS_OF_DATE,
     PERIODS,
@@ -20,6 +21,7 @@ from stateplan.functions.render.javaletters import (
     first_week,
     is_written,
     letter_text,
+    month_names,
     named_days,
     period,
 )
@@ -137,16 +139,23 @@ def _unknown_letter(pattern: str, letter: str, *, bad: bool = False) -> RunError
     )
 
 
+_PADDED = frozenset("wWDdFukHKhms")
+"""Letters of numbers that a ``SimpleDateFormat`` pads with zeros to any width."""
 _SIMPLE = frozenset("GyYMLwWDdFEuaHkKhmsSzZX")
 """Letters of a ``SimpleDateFormat``."""
+
+
+def check_simple(pattern: str, token: Token) -> None:
+    """Raises RunError RUN305 for a token that no ``SimpleDateFormat`` has."""
+    if token.letter and (token.letter not in _SIMPLE or (token.letter == "X" and token.count > 3)):
+        raise _unknown_letter(pattern, token.letter, bad=True)
 
 
 def _simple(pattern: str, token: Token) -> Token:
     """A letter of a ``SimpleDateFormat``, as often as a ``DateTimeFormatter`` has it for the same. Raises RunError
     RUN305."""
     letter, count = token.letter, token.count
-    if letter not in _SIMPLE:
-        raise _unknown_letter(pattern, letter, bad=True)
+    check_simple(pattern, token)
     if letter == "E":
         return Token(letter, 4 if count >= 4 else 3)
     return Token(letter, min(count, {"M": 4, "L": 4, "a": 1, "G": 1}.get(letter, count)))
@@ -167,8 +176,8 @@ def _parts(pattern: str, sections: bool) -> tuple[Token | str | PaddedPart, ...]
             token = _simple(pattern, token)
         if not token.letter:
             piece: str | None = token.text.replace("%", "%%")
-        elif token.letter == "u" and not sections:
-            piece = "%u"
+        elif not sections and (token.letter in "zZX" or (token.letter in _PADDED and token.count > 1)):
+            piece = None
         elif token.count <= len(_CHRONO.get(token.letter, ())):
             piece = _CHRONO[token.letter][token.count - 1]
         elif (
@@ -203,6 +212,33 @@ def _nanos_of_day(e: pl.Expr, below: pl.Expr | None) -> pl.Expr:
 
 
 @dataclass(frozen=True)
+class ZonedMoment:
+    """An instant, in milliseconds since the epoch, and the zone in which a ``SimpleDateFormat`` writes it."""
+
+    instant: pl.Expr
+    zone: str
+
+    def text(self, letter: str, count: int) -> pl.Expr:
+        """The name (``z``) or the offset (``Z``, ``X``) of the zone at the instant."""
+        seconds = self.instant // 1000
+        if letter == "z":
+            name = partial(name_at, self.zone, is_long=count >= 4)
+            return rowwise(name, [seconds], pl.String, _ROWWISE_GROUP)
+        return rowwise(partial(_offset_text, self.zone, letter, count), [seconds], pl.String, _ROWWISE_GROUP)
+
+
+def _offset_text(zone: str, letter: str, count: int, seconds: int) -> str:
+    offset = sum(offset_at(zone, seconds))
+    if letter == "X" and not offset:
+        return "Z"
+    hours, minutes = divmod(abs(offset) // 60, 60)
+    sign = "-" if offset <= -60 or (letter == "X" and offset < 0) else "+"
+    if letter == "X" and count == 1:
+        return f"{sign}{hours:02d}"
+    return f"{sign}{hours:02d}{':' if letter == 'X' and count == 3 else ''}{minutes:02d}"
+
+
+@dataclass(frozen=True)
 class _Moment:
     """What is written: a Datetime without zone, nanoseconds below its own, and cycles of 400 years that it is moved
     by."""
@@ -211,6 +247,7 @@ class _Moment:
     below: pl.Expr | None
     cycles: pl.Expr | None
     sections: bool
+    zone: ZonedMoment | None
 
     def year(self) -> pl.Expr:
         year = self.e.dt.year()
@@ -227,8 +264,16 @@ class _Moment:
 
     def _single(self, token: Token) -> pl.Expr:
         letter, count = token.letter, token.count
+        if not self.sections and letter in "zZX":
+            assert self.zone is not None
+            return self.zone.text(letter, count)
+        if letter in _PADDED and count > 1 and not self.sections:
+            single = _CHRONO.get(letter, ("",))[0] or Token(letter, 1)
+            return self.text(single).str.zfill(count)
         if letter == "F" and not self.sections:
-            return ((self.e.dt.day() - 1) // 7 + 1).cast(pl.String).str.zfill(count)
+            return ((self.e.dt.day() - 1) // 7 + 1).cast(pl.String)
+        if letter == "u" and not self.sections:
+            return self.e.dt.weekday().cast(pl.String)
         if is_written(letter, count):
             operands = [self.day(), _nanos_of_day(self.e, self.below)]
             text = rowwise(partial(letter_text, letter, count), operands, pl.String, _ROWWISE_GROUP)
@@ -261,6 +306,7 @@ def format_moment(
     cycles: pl.Expr | None = None,
     *,
     sections: bool = False,
+    zone: ZonedMoment | None = None,
 ) -> pl.Expr:
     """A Datetime without zone, written by a constant Java pattern.
 
@@ -271,22 +317,19 @@ def format_moment(
         cycles: how many times 400 years to add, for years that Polars does not have.
         sections: whether the pattern is of a ``DateTimeFormatter``, as in :func:`tokens`, and not of a
             ``SimpleDateFormat``.
+        zone: what a ``SimpleDateFormat`` writes for a zone.
 
     Raises:
         RunError: RUN303, for a letter that is not supported; RUN305, for what is not a pattern.
     """
-    moment = _Moment(e, below, cycles, sections)
+    moment = _Moment(e, below, cycles, sections, zone)
     parts = [moment.text(part) for part in _parts(pattern, sections)]
     if not parts:
         return pl.when(e.is_not_null()).then(pl.lit(""))
     return parts[0] if len(parts) == 1 else pl.concat_str(parts)
 
 
-_MONTHS = {name.lower(): i for i, name in enumerate(calendar.month_name) if name}
-_SHORT = {name.lower(): i for i, name in enumerate(calendar.month_abbr) if name}
-_NUMERIC = set("yuMdHhmsSD")
-_STRICT = set("YQqwWecFKkAnNg")
-"""Letters of numbers that only a ``DateTimeFormatter`` reads here."""
+_NUMERIC = set("yuMdHhmsSDYQqwWecFKkAnNg")
 
 
 _MOST = {**dict.fromkeys("GMLQqEecBXxZ", 5), **dict.fromkeys("dHhKkmsw", 2), "D": 3, "W": 1, "F": 1, "a": 1, "z": 4}
@@ -308,7 +351,7 @@ _WORDS = {
     "V": "([+-][0-9:]+|[A-Za-z][A-Za-z0-9~/._+-]+)",
     "z": "([A-Za-z][A-Za-z0-9~/._+-]+)",
 }
-"""Letter of a text, which only a ``DateTimeFormatter`` reads here, to what matches it."""
+"""Letter of a text, to what matches it."""
 
 
 def _known_zone(text: str) -> int:
@@ -332,11 +375,9 @@ Field = tuple[str, Callable[[str], int]]
 """A letter, and how the text of its field is read; raises KeyError or ValueError."""
 
 
-def _reads(token: Token, lenient: bool) -> Callable[[str], int]:
+def _reads(token: Token) -> Callable[[str], int]:
     if token.letter == "a":
         return lambda text: {"am": 0, "pm": 12}[text.lower()]
-    if token.letter == "E" and lenient:
-        return len
     if token.letter == "E" or (token.letter in "ec" and token.count >= 3):
         days = named_days()
         return lambda text: days[text.lower()]
@@ -347,30 +388,19 @@ def _reads(token: Token, lenient: bool) -> Callable[[str], int]:
     if token.letter in "Vz":
         return _known_zone
     if token.letter in "ML" and token.count >= 3:
-        return lambda text: (_SHORT | _MONTHS)[text.lower()]
+        months = month_names()
+        return lambda text: months[text.lower()]
     if token.letter == "S":
-        return lambda text: int(text) * 10**6 if lenient else int(text.ljust(9, "0")[:9])
+        return lambda text: int(text.ljust(9, "0")[:9])
     if token.letter in "yu" and token.count == 2:
         return lambda text: int(text) + (2000 if len(text) == 2 else 0)
     return int
 
 
-def _within(count: int) -> str:
-    """What matches a number with blanks and a sign before it in at most this number of characters."""
-    numbers = []
-    for blanks in range(count):
-        left = count - blanks
-        negative = rf"-\d{{1,{left - 1}}}|" if left > 1 else ""
-        numbers.append(rf"[ \t]{{{blanks}}}(?:{negative}\d{{1,{left}}})")
-    return "|".join(numbers)
-
-
 @lru_cache(maxsize=256)
-def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, ...], bool]:
-    """A regular expression with one group per pattern letter run, what each group means, and whether there is a half
-    of a day."""
-    parts = tokens(pattern, sections=not lenient)
-    numeric = _NUMERIC if lenient else _NUMERIC | _STRICT
+def _reader(pattern: str) -> tuple[re.Pattern[str], tuple[Field, ...]]:
+    """A regular expression with one group per pattern letter run, and what each group means."""
+    parts = tokens(pattern, sections=True)
     regex, fields = "", []
     for i, token in enumerate(parts):
         if token.letter in ("[", "]"):
@@ -379,33 +409,28 @@ def _reader(pattern: str, lenient: bool) -> tuple[re.Pattern[str], tuple[Field, 
         if not token.letter:
             regex += re.escape(token.text)
             continue
-        if not lenient and token.letter == "p":
+        if token.letter == "p":
             regex += rf"(?=[\s\S]{{{token.count}}}) *"
             continue
-        if not lenient and (token.count > _MOST.get(token.letter, 19) or (token.letter == "V" and token.count != 2)):
+        if token.count > _MOST.get(token.letter, 19) or (token.letter == "V" and token.count != 2):
             raise _unknown_letter(pattern, token.letter, bad=True)
-        offset = None if lenient else _offset(token.letter, token.count)
+        offset = _offset(token.letter, token.count)
         if offset is not None:
             regex += offset
             continue
-        adjacent = i + 1 < len(parts) and parts[i + 1].letter in numeric
-        fields.append((_SAME_FIELD.get(token.letter, token.letter), _reads(token, lenient)))
-        if not lenient and token.letter in _WORDS:
+        adjacent = i + 1 < len(parts) and parts[i + 1].letter in _NUMERIC
+        fields.append((_SAME_FIELD.get(token.letter, token.letter), _reads(token)))
+        if token.letter in _WORDS:
             regex += _WORDS[token.letter]
         elif (token.letter in "MLec" and token.count >= 3) or token.letter in ("a", "E"):
             regex += r"([A-Za-z]+)"
-        elif token.letter not in numeric:
-            raise _unknown_letter(pattern, token.letter, bad=not lenient)
-        elif lenient and not adjacent:
-            regex += r"[ \t]*(-?\d+)"
-        elif lenient:  # this number of characters, of which the first ones are a number
-            regex += rf"(?=[\s\S]{{{token.count}}})((?>{_within(token.count)}))"
-        elif adjacent or (not lenient and token.count > 1) or (token.letter == "S" and not lenient):
+        elif token.letter not in _NUMERIC:
+            raise _unknown_letter(pattern, token.letter, bad=True)
+        elif adjacent or token.count > 1 or token.letter == "S":
             regex += rf"(\d{{{token.count}}})"
         else:
             regex += r"(\d{1,19})"
-    halved = any(token.letter in ("a", "h", "K") for token in parts)
-    return re.compile(regex + ("" if lenient else r"\Z"), re.ASCII), tuple(fields), halved
+    return re.compile(regex + r"\Z", re.ASCII), tuple(fields)
 
 
 _FIXED_WIDTH = {
@@ -421,9 +446,9 @@ _FIXED_WIDTH = {
 
 
 @lru_cache(maxsize=256)
-def quick_form(pattern: str) -> tuple[str, str] | None:
+def quick_form(pattern: str, *, sections: bool) -> tuple[str, str] | None:
     """A regular expression and a chrono format for patterns of fixed-width numbers that hold year, month and day;
-    None for others."""
+    None for others. ``sections`` is that of :func:`tokens`."""
     regex = form = ""
     letters = set()
     if "[" in pattern or "]" in pattern or pattern.count("'") % 2:
@@ -434,7 +459,7 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
             form += token.text.replace("%", "%%")
             continue
         number_format = _FIXED_WIDTH.get((token.letter, token.count))
-        if number_format is None or token.letter in letters:
+        if number_format is None or token.letter in letters or (token.letter == "u" and not sections):
             return None
         letters.add(token.letter)
         form += number_format[0]
@@ -444,16 +469,11 @@ def quick_form(pattern: str) -> tuple[str, str] | None:
     return (f"^{regex}$", form) if is_complete else None
 
 
-def check_lenient(pattern: str) -> None:
-    """Raises RunError RUN303 or RUN305 for a pattern that :func:`parse_lenient` does not read."""
-    _reader(pattern, True)
-
-
-def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
-    """Pattern letters and what they stand for; None if the text does not fit."""
-    regex, order, halved = _reader(pattern, lenient)
+def _fields(text: str, pattern: str) -> dict[str, int] | None:
+    """Pattern letters and what they stand for; None where the text does not fit."""
+    regex, order = _reader(pattern)
     match = regex.match(text)
-    if match is None or (lenient and not match.end()):
+    if match is None:
         return None
     fields = _START.copy()
     try:
@@ -462,8 +482,6 @@ def _fields(text: str, pattern: str, lenient: bool) -> dict[str, int] | None:
                 fields[letter] = read(value)
     except (KeyError, ValueError):
         return None
-    if halved and lenient:
-        fields["H"] = fields.get("h", fields["H"]) % 12 + fields.get("a", 0)
     return fields
 
 
@@ -521,11 +539,12 @@ def _date(fields: dict[str, int], letters: frozenset[str]) -> int | None:
 
 def parse_strict(text: str, pattern: str) -> int | None:
     """Nanoseconds since the epoch of a wall clock text, as ``DateTimeFormatter`` reads it: the whole text, each field
-    in its width and range; fields that the pattern lacks are those of 1970-01-01 00:00:00. None if it does not fit."""
-    fields = _fields(text, pattern, False)
+    in its width and range; fields that the pattern lacks are those of 1970-01-01 00:00:00. None where it does not
+    fit."""
+    fields = _fields(text, pattern)
     if fields is None:
         return None
-    letters = frozenset(letter for letter, _ in _reader(pattern, False)[1] if letter in fields)
+    letters = frozenset(letter for letter, _ in _reader(pattern)[1] if letter in fields)
     whole_days = 0
     if fields["H"] == 24 and not (fields["m"] or fields["s"] or fields["S"]):
         fields["H"], whole_days = 0, int({"y", "M", "d"} <= letters)
@@ -562,22 +581,3 @@ _JAVA_BLANKS = "".join(map(chr, range(33)))
 
 def _seconds(day: int, fields: dict[str, int]) -> int:
     return day * 86_400 + fields["H"] * 3600 + fields["m"] * 60 + fields["s"]
-
-
-_MOST_DAYS = 90_000_000
-"""About the days that Polars writes."""
-
-
-def parse_lenient(text: str, pattern: str) -> int | None:
-    """Milliseconds since the epoch of a wall clock text, as ``SimpleDateFormat`` reads it: a prefix of the text, fields
-    of any width, and values out of range carried over."""
-    fields = _fields(text, pattern, True)
-    if fields is None:
-        return None
-    month = fields["y"] * 12 + fields["M"] - 1
-    day = days_since_epoch(month // 12, month % 12 + 1, 1) + fields["d"] - 1
-    if "D" in fields:
-        day = days_since_epoch(fields["y"], 1, 1) + fields["D"] - 1
-    if abs(day) > _MOST_DAYS:
-        return None
-    return _seconds(day, fields) * 1000 + fields["S"] // 10**6

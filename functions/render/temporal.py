@@ -25,6 +25,7 @@ from stateplan.functions.render.moments import (
 )
 from stateplan.functions.render.parsing import parse_date, read_timestamp, usual_timestamp
 from stateplan.functions.render.rowwise import rowwise, shielded, side_by_side
+from stateplan.functions.render.simpledates import names_zone, read_wall_clock
 from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.functions.typerules import timestamp
 
@@ -131,14 +132,22 @@ def _within_polars(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _formatted(
-    r: Renderer, moment: pl.Expr, pattern: Rex | None, below: pl.Expr | None = None, *, sections: bool = False
+    r: Renderer,
+    moment: pl.Expr,
+    pattern: Rex | None,
+    below: pl.Expr | None = None,
+    *,
+    sections: bool = False,
+    zoned: javatime.ZonedMoment | None = None,
 ) -> pl.Expr:
-    """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row; ``sections`` is
-    for :func:`javatime.format_moment`."""
+    """A Datetime without zone, and nanoseconds below it, as text, by a pattern that may differ by row; ``sections`` and
+    ``zoned`` are for :func:`javatime.format_moment`."""
     constant_pattern = _DEFAULT if pattern is None else constant_text(pattern)
+    if zoned is None:
+        zoned = javatime.ZonedMoment(moment.cast(pl.Datetime("ms")).to_physical(), "UTC")
     if constant_pattern is not None:
-        javatime.format_moment(moment, constant_pattern, sections=sections)
-    operands = {"m": moment, **({} if below is None else {"n": below})}
+        javatime.format_moment(moment, constant_pattern, sections=sections, zone=zoned)
+    operands = {"m": moment, **({} if below is None else {"n": below}), **({} if sections else {"i": zoned.instant})}
     if constant_pattern is None:
         assert pattern is not None
         operands["p"] = r.expr(pattern)
@@ -150,7 +159,8 @@ def _formatted(
         cycles = pl.col("c") if "c" in frame.columns else None
 
         def formatted(text: str) -> pl.Expr:
-            return javatime.format_moment(pl.col("m"), text, rest, cycles, sections=sections)
+            zone = None if sections else javatime.ZonedMoment(pl.col("i"), zoned.zone)
+            return javatime.format_moment(pl.col("m"), text, rest, cycles, sections=sections, zone=zone)
 
         if constant_pattern is not None:
             return frame.select(formatted(constant_pattern).alias("x")).to_series()
@@ -169,7 +179,7 @@ def date_format(r: Renderer, call: Call) -> pl.Expr:
     if t.is_string:
         fast, rest = usual_timestamp(e, "ms")
         whole_millis = (fast.to_physical() // _lit(1000) * 1000).cast(pl.Datetime("ms"))
-        slow = rowwise(lambda text: javatime.parse_lenient(text, _DEFAULT), [rest], pl.Int64, _ROWWISE_GROUP)
+        slow = rowwise(lambda text: _simple_wall_clock(text, _DEFAULT), [rest], pl.Int64, _ROWWISE_GROUP)
         e = pl.coalesce(whole_millis, slow.cast(pl.Datetime("ms")))
     below = below_micros(e) if is_fine(t) else None
     if t.is_timestamp:
@@ -194,17 +204,20 @@ def _by_pattern(text: str, pattern: str) -> int | None:
 
 def _by_any_pattern(r: Renderer, call: Call) -> pl.Expr:
     """TO_TIMESTAMP of (text, pattern)."""
-    return _by_quick_form(
-        r, call, lambda *operands: _from_millis(rowwise(_by_pattern, operands, pl.Int64, _ROWWISE_GROUP))
-    )
+
+    def read(*operands: pl.Expr) -> pl.Expr:
+        return _from_millis(rowwise(_by_pattern, operands, pl.Int64, _ROWWISE_GROUP))
+
+    return _by_quick_form(r, call, read, sections=True)
 
 
-def _by_quick_form(r: Renderer, call: Call, read: Callable[..., pl.Expr]) -> pl.Expr:
-    """A Datetime by the pattern that may follow a text: common patterns by Polars, and by ``read`` what is left."""
+def _by_quick_form(r: Renderer, call: Call, read: Callable[..., pl.Expr], *, sections: bool) -> pl.Expr:
+    """A Datetime by the pattern that may follow a text: common patterns by Polars, and by ``read`` what is left.
+    ``sections`` is for :func:`javatime.tokens`."""
     text, pattern_operand = r.expr(call.operands[0]), call.operands[1] if len(call.operands) > 1 else None
     pattern = _DEFAULT if pattern_operand is None else constant_text(pattern_operand)
     pattern_expr = pl.lit(_DEFAULT) if pattern_operand is None else r.expr(pattern_operand)
-    quick = javatime.quick_form(pattern) if pattern is not None else None
+    quick = javatime.quick_form(pattern, sections=sections) if pattern is not None else None
     if quick is None:
         return read(text, pattern_expr)
     regex, form = quick
@@ -229,22 +242,40 @@ def _wall_clock(r: Renderer, call: Call) -> pl.Expr:
     return pl.coalesce(fast, _from_millis(rowwise(one, [rest], pl.Int64, _ROWWISE_GROUP)))
 
 
-def _lenient(r: Renderer, call: Call) -> pl.Expr:
-    """Epoch milliseconds of a wall clock text by the pattern that may follow it, as ``SimpleDateFormat`` reads it."""
+def _simple_wall_clock(text: str, pattern: str) -> int | None:
+    clock = read_wall_clock(text, pattern)
+    return None if clock is None else clock.millis
+
+
+def _simple(r: Renderer, call: Call) -> pl.Expr:
+    """Epoch milliseconds of a wall clock text by the pattern that may follow it, as ``SimpleDateFormat`` reads it; the
+    pattern has no zone."""
 
     def read(*operands: pl.Expr) -> pl.Expr:
-        return rowwise(javatime.parse_lenient, operands, pl.Int64, _ROWWISE_GROUP).cast(pl.Datetime("ms"))
+        return rowwise(_simple_wall_clock, operands, pl.Int64, _ROWWISE_GROUP).cast(pl.Datetime("ms"))
 
-    if len(call.operands) > 1 and (constant_pattern := constant_text(call.operands[1])) is not None:
-        javatime.check_lenient(constant_pattern)
-    return _by_quick_form(r, call, read).to_physical()
+    return _by_quick_form(r, call, read, sections=False).to_physical()
+
+
+def _simple_instant(r: Renderer, call: Call, zone: str) -> pl.Expr:
+    """Epoch milliseconds of the instant that a text says, in ``zone`` if the text says none."""
+    pattern = constant_text(call.operands[1]) if len(call.operands) > 1 else _DEFAULT
+    if pattern is not None and not names_zone(pattern):
+        wall_clock = _simple(r, call)
+        return to_utc(wall_clock.cast(pl.Datetime("ms")), zone, twice="latest").to_physical()
+
+    def read(text: str, pattern: str) -> int | None:
+        clock = read_wall_clock(text, pattern, zone)
+        return None if clock is None else clock.instant(zone)
+
+    return rowwise(read, [r.expr(operand) for operand in call.operands], pl.Int64, _ROWWISE_GROUP)
 
 
 @renders("TO_DATE")
 def to_date(r: Renderer, call: Call) -> pl.Expr:
     if len(call.operands) == 1:
         return parse_date(r.expr(call.operands[0]))
-    return (_lenient(r, call) // _lit(DAY)).cast(pl.Int32).cast(pl.Date)
+    return (_simple_instant(r, call, "UTC") // _lit(DAY)).cast(pl.Int32).cast(pl.Date)
 
 
 _EPOCH_MIN, _EPOCH_MAX = -62_167_219_200_000, 253_402_300_799_999
@@ -321,7 +352,8 @@ def from_unixtime(r: Renderer, call: Call) -> pl.Expr:
     seconds = r.expr(call.operands[0]).cast(pl.Int64)
     instant = (seconds * 1000).cast(pl.Datetime("ms", "UTC"))
     local = to_local(instant, r.time_zone)
-    return _formatted(r, local, call.operands[1] if len(call.operands) == 2 else None)
+    zoned = javatime.ZonedMoment(seconds * 1000, r.time_zone)
+    return _formatted(r, local, call.operands[1] if len(call.operands) == 2 else None, zoned=zoned)
 
 
 @renders("UNIX_TIMESTAMP")
@@ -329,15 +361,14 @@ def unix_timestamp(r: Renderer, call: Call) -> pl.Expr:
     if not call.operands:
         return r.now() // _lit(1000)
     text = r.expr(call.operands[0])
-    instant = to_utc(_lenient(r, call).cast(pl.Datetime("ms")), r.time_zone, twice="latest")
-    seconds = instant.to_physical() // _lit(1000)
+    seconds = _simple_instant(r, call, r.time_zone) // _lit(1000)
     return pl.when(text.is_not_null()).then(seconds.fill_null(-(2**63)))
 
 
 @renders("CONVERT_TZ")
 def convert_tz(r: Renderer, call: Call) -> pl.Expr:
     text, source, target = call.operands
-    local = _lenient(r, replace(call, operands=(text,))) // _lit(1000) * 1000
+    local = _simple(r, replace(call, operands=(text,))) // _lit(1000) * 1000
     operands = [local.cast(pl.Datetime("ms")), r.expr(source), r.expr(target)]
 
     @shielded
