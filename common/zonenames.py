@@ -15,6 +15,11 @@ _FILE = Path(__file__).with_suffix(".txt")
 _JANUARY, _JULY = 1_704_067_200, 1_719_792_000
 """Seconds since the epoch of the first days of these months in 2024."""
 _EPOCH = dt.datetime(1970, 1, 1)
+_FIRST, _LAST = (
+    (moment - _EPOCH) // dt.timedelta(seconds=1) for moment in (dt.datetime(2, 1, 1), dt.datetime(9998, 1, 1))
+)
+_CYCLE = 146_097 * 86_400
+"""Seconds of 400 years, after which dates and weekdays are the same."""
 
 
 class ZoneNames(NamedTuple):
@@ -85,7 +90,7 @@ def name_at(zone: str, seconds: int, *, is_long: bool) -> str:
 
 @lru_cache(maxsize=4096)
 def offset_at(zone: str, seconds: int) -> Offset:
-    """The offset of a zone at an instant, in seconds since the epoch; of the years that Python has, the nearest."""
+    """The offset of a zone at an instant, in seconds since the epoch."""
     return _offset(zone, _within_python(seconds).replace(tzinfo=dt.UTC).astimezone(tz_of(zone)))
 
 
@@ -101,12 +106,9 @@ def offset_of_wall_clock(zone: str, seconds: int) -> Offset:
 
 
 def _within_python(seconds: int) -> dt.datetime:
-    first, last = dt.datetime(2, 1, 1), dt.datetime(9998, 12, 31)
-    return _EPOCH + dt.timedelta(
-        seconds=min(
-            max(seconds, (first - _EPOCH) // dt.timedelta(seconds=1)), (last - _EPOCH) // dt.timedelta(seconds=1)
-        )
-    )
+    """The moment, or one of the same day in another 400 years after those that Python has; the first one before."""
+    seconds -= max(0, -(-(seconds - _LAST) // _CYCLE)) * _CYCLE
+    return _EPOCH + dt.timedelta(seconds=max(seconds, _FIRST))
 
 
 def _offset(zone: str, moment: dt.datetime) -> Offset:

@@ -50,7 +50,7 @@ KINDS: dict[str, tuple[list[str], list[str]]] = {
 }
 """Placeholder to the columns and the constants that stand in its place."""
 
-ZONED = ("moments", "formats", "casts")
+ZONED = ("moments", "formats", "casts", "zones")
 """Families that are also computed in :data:`ZONES`, where they read a time zone."""
 
 ZONES = ("America/New_York", "GMT+05:30")
