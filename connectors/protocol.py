@@ -303,11 +303,7 @@ class RangeSource(Source[RangeSplit]):
 
 class InstantSource(Source[InstantSplit]):
     """A source on a virtual clock: each distinct instant of all such tables of a plan is one micro-batch, ascending,
-    and is the time that its operators see.
-
-    Attributes:
-        tasks: how many tasks read an instant; the column ``part`` of the Spark source numbers them from 0.
-    """
+    and is the time that its operators see. If ``tasks`` read an instant, the column ``part`` numbers them from 0."""
 
     tasks: int = 1
 

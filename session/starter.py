@@ -106,7 +106,7 @@ class JobStarter:
         """
         notes: list[str] = []
         with document.placing():
-            graph, secrets = self._restored(document, notes)
+            graph, secrets = self._restore(document, notes)
             if record is None:
                 document_with_facts = PlanDocument.from_graph(graph, document.facts or PlanFacts())
                 record = JobRecord(self._name(graph), "EXECUTE PLAN", document_with_facts.text)
@@ -132,7 +132,7 @@ class JobStarter:
         notes: list[str] = []
         options = of_mode(self.config.to_dict())
         with document.placing():
-            graph, secrets = self._restored(document, notes)
+            graph, secrets = self._restore(document, notes)
             self.host.check_graph(with_secrets(graph, secrets))
             graph = bind_functions(graph, self.catalog.functions.of_plan)
             return self._evolve(without_secrets(document, secrets), graph, options, secrets, origin, notes), notes
@@ -187,7 +187,7 @@ class JobStarter:
         if needs_new_checkpoint(place.read_text(), document):
             self._evolve(document, graph, options, secrets, origin, notes)
 
-    def _restored(self, document: PlanDocument, notes: list[str]) -> tuple[ExecGraph, Secrets]:
+    def _restore(self, document: PlanDocument, notes: list[str]) -> tuple[ExecGraph, Secrets]:
         """The graph of a plan with its tables as the catalog has them, and their secrets. ``notes`` gets notes for the
         user. Raises as :meth:`document`."""
         from stateplan.session.restart import stale_notes

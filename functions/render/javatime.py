@@ -139,7 +139,7 @@ def _unknown_letter(pattern: str, letter: str, *, bad: bool = False) -> RunError
     )
 
 
-_PADDED = frozenset("wWDdFukHKhms")
+_NUMBERS = frozenset("wWDdFukHKhms")
 """Letters of numbers that a ``SimpleDateFormat`` pads with zeros to any width."""
 _SIMPLE = frozenset("GyYMLwWDdFEuaHkKhmsSzZX")
 """Letters of a ``SimpleDateFormat``."""
@@ -176,7 +176,7 @@ def _parts(pattern: str, sections: bool) -> tuple[Token | str | PaddedPart, ...]
             token = _simple(pattern, token)
         if not token.letter:
             piece: str | None = token.text.replace("%", "%%")
-        elif not sections and (token.letter in "zZX" or (token.letter in _PADDED and token.count > 1)):
+        elif not sections and (token.letter in "zZX" or (token.letter in _NUMBERS and token.count > 1)):
             piece = None
         elif token.count <= len(_CHRONO.get(token.letter, ())):
             piece = _CHRONO[token.letter][token.count - 1]
@@ -267,7 +267,7 @@ class _Moment:
         if not self.sections and letter in "zZX":
             assert self.zone is not None
             return self.zone.text(letter, count)
-        if letter in _PADDED and count > 1 and not self.sections:
+        if letter in _NUMBERS and count > 1 and not self.sections:
             single = _CHRONO.get(letter, ("",))[0] or Token(letter, 1)
             return self.text(single).str.zfill(count)
         if letter == "F" and not self.sections:

@@ -122,8 +122,8 @@ def parse_time(e: pl.Expr, t: LogicalType) -> pl.Expr:
     fast = pl.when(usual).then(text).str.to_time("%H:%M:%S%.f", strict=False).to_physical()
     slow = rowwise(_nanoseconds_of_day, [pl.when(~usual).then(e)], pl.Int64(), _MOMENT)
     nanos = pl.when(usual).then(fast).otherwise(slow)
-    rounded = (nanos + _HALF_MILLISECOND).clip(upper_bound=_LAST_NANOSECOND)
-    return (rounded // step * step).cast(pl.Time)
+    in_millis = (nanos + _HALF_MILLISECOND).clip(upper_bound=_LAST_NANOSECOND)
+    return (in_millis // step * step).cast(pl.Time)
 
 
 _HALF_MILLISECOND, _LAST_NANOSECOND = 500_000, 86_400 * 10**9 - 1

@@ -42,7 +42,7 @@ _FIELDS = {
 }
 _MONTHS = {"M", "L"}
 """Letters of a number; three of them are a name."""
-_NAMED = {"G", "E", "a", "z", "Z", "X"}
+_NAMES = {"G", "E", "a", "z", "Z", "X"}
 _NUMBER = re.compile(r"(-?\d+)(?:E(-?\d{1,4}))?", re.ASCII)
 _RFC_822 = re.compile(r"(\d\d)(\d\d)", re.ASCII)
 _CUSTOM = re.compile(r"(\d\d?):(\d\d)", re.ASCII)
@@ -117,7 +117,7 @@ def _simple_tokens(pattern: str) -> tuple[tuple[Token, bool], ...]:
 def _is_number(token: Token) -> bool:
     if token.letter in _MONTHS:
         return token.count <= 2
-    return bool(token.letter) and token.letter not in _NAMED
+    return bool(token.letter) and token.letter not in _NAMES
 
 
 def names_zone(pattern: str) -> bool:
@@ -284,17 +284,17 @@ def _day(fields: Mapping[str, int], stamps: Mapping[str, int]) -> int:
     year = fields.get("year", 1970)
     if fields.get("era") == 0:
         year = 1 - year
-    chosen = _deciding_field(stamps)
-    if chosen == "day of year":
+    letter = _deciding_field(stamps)
+    if letter == "day of year":
         return days_since_epoch(year, 1, 1) + fields["day of year"] - 1
-    if chosen == "week":
+    if letter == "week":
         first = first_week(year)
         return _in_week(first, fields) + 7 * (fields["week"] - 1)
     months = year * 12 + fields.get("month", 0)
     first = days_since_epoch(months // 12, months % 12 + 1, 1)
-    if chosen == "day":
+    if letter == "day":
         return first + fields.get("day", 1) - 1
-    if chosen == "week of month":
+    if letter == "week of month":
         return _in_week(_on_or_before(first, _SUNDAY), fields) + 7 * (fields["week of month"] - 1)
     weekday, number = fields.get("day of week", _SUNDAY), fields.get("day of week in month", 1)
     if number >= 0:

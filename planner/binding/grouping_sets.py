@@ -133,10 +133,10 @@ def _optional(key: int, sets: Sequence[Keys]) -> bool:
     return any(key not in keys for keys in sets)
 
 
-def expanded_names(names: Sequence[str], copied: Sequence[int]) -> list[str]:
-    """The names of an Expand over fields with ``names``: these, the number of the set, and the ``copied`` fields."""
+def expanded_names(names: Sequence[str], fields: Sequence[int]) -> list[str]:
+    """The names of an Expand over fields with ``names``: these, the number of the set, and copies of ``fields``."""
     out = list(names)
-    for name in ("$e", *(names[i] for i in copied)):
+    for name in ("$e", *(names[i] for i in fields)):
         candidate, n = name, 0
         while candidate in out:
             candidate, n = f"{name}_{n}", n + 1

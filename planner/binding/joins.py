@@ -89,8 +89,8 @@ def _condition(left: Scope, right: Scope, scope: Scope, node: exp.Expr, source: 
         names = [n for n, _ in left.star() if any(n == m for m, _ in right.star())]
         return and_(scope.with_common(left, right, [(n, place) for n in names]))
     if node.args.get("using"):
-        shared = [(n.name, place_of(n, source)) for n in node.args["using"]]
-        return and_(scope.with_common(left, right, shared))
+        columns = [(n.name, place_of(n, source)) for n in node.args["using"]]
+        return and_(scope.with_common(left, right, columns))
     if node.args.get("on") is not None:
         return _OnBinder(scope, "ON").condition(node.args["on"], "ON")
     if node.args.get("side") or node.args.get("kind") == "INNER" or _without_condition(node, source):

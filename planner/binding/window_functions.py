@@ -68,34 +68,33 @@ def bind_window_function(
         rel = WatermarkAssigner(rel, time, Literal(rel.fields[time][1].as_nullable(), None))
     lengths = {k: binding.length(k, arguments[k], constant) for k in names[2:] if k in arguments}
     length_exprs = tuple(constant(arguments[k]) for k in lengths)
+    window = _window(binding, name, rel, arguments, lengths)
+    return WindowTable(rel, window, time, binding.place, lengths=length_exprs)
+
+
+def _window(
+    binding: _Binding, name: str, rel: Rel, arguments: Mapping[str, exp.Expr], lengths: Mapping[str, int]
+) -> TimeWindow:
+    """The windows of a call, by its ``lengths`` in ms. Raises SqlError SQL119."""
     if name == "SESSION":
         if lengths["GAP"] <= 0:
             raise binding.wrong(f"the GAP of SESSION is {lengths['GAP']} ms", arguments["GAP"], "more than 0 ms")
-        keys = binding.partition(arguments["DATA"], rel)
-        return WindowTable(
-            rel, TimeWindow("SESSION", lengths["GAP"], keys=keys), time, binding.place, lengths=length_exprs
-        )
+        return TimeWindow("SESSION", lengths["GAP"], keys=binding.partition(arguments["DATA"], rel))
     size, step, offset = lengths["SIZE"], lengths.get("SLIDE", lengths.get("STEP", 0)), lengths.get("OFFSET", 0)
     for key, length in lengths.items():
         if length <= 0 and key != "OFFSET":
             raise binding.wrong(f"the {key} of {name} is {length} ms", arguments[key], "more than 0 ms")
+    if name == "CUMULATE" and size % step:
+        problem = f"CUMULATE has windows of at most {size} ms that grow by {step} ms"
+        raise binding.wrong(problem, arguments["SIZE"], "a size that is a multiple of the step")
     if name == "CUMULATE":
-        if size % step:
-            raise binding.wrong(
-                f"CUMULATE has windows of at most {size} ms that grow by {step} ms",
-                arguments["SIZE"],
-                "a size that is a multiple of the step",
-            )
-        return WindowTable(rel, TimeWindow("CUMULATE", size, step, offset), time, binding.place, lengths=length_exprs)
+        return TimeWindow("CUMULATE", size, step, offset)
     if name == "HOP":
-        return WindowTable(rel, TimeWindow("HOP", size, step, offset), time, binding.place, lengths=length_exprs)
+        return TimeWindow("HOP", size, step, offset)
     if abs(offset) >= size:
-        raise binding.wrong(
-            f"TUMBLE has windows of {size} ms and an offset of {offset} ms",
-            arguments["OFFSET"],
-            "an offset below the size",
-        )
-    return WindowTable(rel, TimeWindow("TUMBLE", size, 0, offset), time, binding.place, lengths=length_exprs)
+        problem = f"TUMBLE has windows of {size} ms and an offset of {offset} ms"
+        raise binding.wrong(problem, arguments["OFFSET"], "an offset below the size")
+    return TimeWindow("TUMBLE", size, 0, offset)
 
 
 def _no_time_attribute(name: str, column_type: LogicalType) -> str | None:

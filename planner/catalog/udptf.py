@@ -126,22 +126,17 @@ def udptf(
         _check_parameters(function_name, evaluate, "eval", [*own, *(a.name for a in process.arguments)])
         if process.timers:
             _check_parameters(function_name, body.on_timer, "on_timer", own)
-        is_deterministic = deterministic
-        if is_deterministic is None:
-            determinism = getattr(body, "is_deterministic", None)
-            is_deterministic = bool(determinism()) if determinism is not None else True
-        return UserFunction(
-            "PROCESS_TABLE",
-            body,
-            None,
-            row,
-            vector=func_type,
-            deterministic=is_deterministic,
-            name=function_name,
-            process=process,
-        )
+        determinism = _is_deterministic(body) if deterministic is None else deterministic
+        facts: dict[str, Any] = {"vector": func_type, "deterministic": determinism, "process": process}
+        return UserFunction("PROCESS_TABLE", body, None, row, name=function_name, **facts)
 
     return declare if f is None else declare(f)
+
+
+def _is_deterministic(body: Any) -> bool:
+    """What a function says of itself; True if it says nothing."""
+    determinism = getattr(body, "is_deterministic", None)
+    return bool(determinism()) if determinism is not None else True
 
 
 def _wrong(function: str, problem: str, expected: str | None = None, hint: str | None = None) -> SqlError:

@@ -309,9 +309,9 @@ class ParserBase(parser.Parser):
         if not self._name_ahead():
             raise self._unexpected(expected, words=words)
         token = self._take()
-        quoted = token.token_type == TokenType.IDENTIFIER
-        text = token.text if quoted else self.sql[token.start : token.end + 1]
-        node = exp.Identifier(this=text, quoted=quoted)
+        has_quotes = token.token_type == TokenType.IDENTIFIER
+        text = token.text if has_quotes else self.sql[token.start : token.end + 1]
+        node = exp.Identifier(this=text, quoted=has_quotes)
         return self._mark(node, token)
 
     def _path(self, expected: str = "a name", most: int = 3) -> exp.Table:

@@ -256,8 +256,8 @@ class Explain(Statement, parts="this? path? details? plan_for?"):
 
 
 CLASSES: tuple[type[exp.Expr], ...] = tuple(
-    made
-    for made in list(vars().values())
-    if isinstance(made, type) and made.__module__ == __name__ and made not in (Node, Statement)
+    value
+    for value in list(vars().values())
+    if isinstance(value, type) and value.__module__ == __name__ and value not in (Node, Statement)
 )
 """The classes above that stand for something a user writes."""

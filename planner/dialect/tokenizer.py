@@ -17,9 +17,9 @@ HINT_END = TokenType.BLOCK_END
 
 
 _CHARACTER_SETS = [
-    written
+    spelling
     for name in ("UTF-16LE", "UTF-16", "UTF16", "UTF-8", "UTF8", "ISO-8859-1", "US-ASCII")
-    for written in (name, name.lower())
+    for spelling in (name, name.lower())
 ]
 """Calcite writes texts with their character set: ``_UTF-16LE'text'``, or another one. Texts are Unicode here anyway."""
 

@@ -75,7 +75,7 @@ _DTYPE: dict[str, exp.DType] = {
 _OTHERS = ("DECIMAL", "NUMERIC", "DEC", "ARRAY", "MAP", "MULTISET", "ROW", "INTERVAL")
 TYPE_NAMES = (*_PLAIN, *_SIZED, *_OTHERS)
 
-_INSTEAD = {
+_SUBSTITUTES = {
     "BLOB": "BYTES",
     "BOOL": "BOOLEAN",
     "BYTE": "TINYINT",
@@ -183,7 +183,7 @@ class TypeParser(ParserBase):
             raise self._unexpected("a type", words=TYPE_NAMES)
         from stateplan.common.errors import nearest
 
-        hint = f"write {_INSTEAD[word]}" if word in _INSTEAD else nearest(word, TYPE_NAMES)
+        hint = f"write {_SUBSTITUTES[word]}" if word in _SUBSTITUTES else nearest(word, TYPE_NAMES)
         raise SqlError("SQL005", text=token.text, place=place_of_token(token, self.sql), hint=hint)
 
     def _number(self, subject: str, low: int, high: int) -> int:

@@ -518,13 +518,14 @@ def name_expanded_fields(rel: Rel) -> Rel | None:
     """
     if isinstance(rel, Project) and isinstance(rel.input, Aggregate) and isinstance(rel.input.input, Expand):
         number = rel.input.input.id_field
-        kept = [i for i in range(rel.input.width) if rel.input.group[i : i + 1] != (number,)]
-        names = tuple(field_names(rel.input)[i] for i in kept)
-        return replace(rel, names=names) if list(rel.exprs) == refs_to(rel.input, kept) and rel.names != names else None
+        others = [i for i in range(rel.input.width) if rel.input.group[i : i + 1] != (number,)]
+        names = tuple(field_names(rel.input)[i] for i in others)
+        drops_number = list(rel.exprs) == refs_to(rel.input, others)
+        return replace(rel, names=names) if drops_number and rel.names != names else None
     if not isinstance(rel, Expand):
         return None
-    copied = [e.index for e in rel.projects[0][rel.id_field + 1 :] if isinstance(e, InputRef)]
-    names = tuple(expanded_names(field_names(rel.input), copied))
+    copies = [e.index for e in rel.projects[0][rel.id_field + 1 :] if isinstance(e, InputRef)]
+    names = tuple(expanded_names(field_names(rel.input), copies))
     return None if names == rel.names else replace(rel, names=names)
 
 

@@ -233,7 +233,7 @@ class _Decorrelator:
         for f, old in zip(frames, rel.inputs, strict=True):
             if f.outer:
                 raise not_supported("a reference to the row around in this part of a query", rel.written_at)
-            inputs.append(_restored(f, old))
+            inputs.append(_with_old_fields(f, old))
         return _Frame(replace_inputs(rel, inputs), same_fields(rel.width), {})
 
     def _filter(self, rel: Filter) -> _Frame:
@@ -305,8 +305,8 @@ class _Decorrelator:
             outer[o] = len(exprs)
             exprs.append(refs_to(frame.rel, [field])[0])
             names.append(frame.rel.fields[field][0])
-        made = Project(frame.rel, tuple(exprs), tuple(unique_names(names, by_position=True)))
-        return _Frame(made, same_fields(rel.width), outer)
+        projection = Project(frame.rel, tuple(exprs), tuple(unique_names(names, by_position=True)))
+        return _Frame(projection, same_fields(rel.width), outer)
 
     def _aggregate(self, rel: Aggregate) -> _Frame:
         frame = self.frame(rel.input)
@@ -315,7 +315,7 @@ class _Decorrelator:
             isinstance(below.exprs[frame.field_map[g]], Literal) for g in rel.group
         )
         if not frame.outer and not by_constant:
-            return _Frame(replace(rel, input=_restored(frame, rel.input)), same_fields(rel.width), {})
+            return _Frame(replace(rel, input=_with_old_fields(frame, rel.input)), same_fields(rel.width), {})
         constants: list[tuple[int, Literal]] = []
         order: list[int] = []
         field_map: dict[int, int] = {}
@@ -405,7 +405,7 @@ def _grouped(calls: tuple[AggCall, ...], rel: Aggregate, count: int) -> tuple[Ag
     return tuple(out)
 
 
-def _restored(frame: _Frame, old: Rel) -> Rel:
+def _with_old_fields(frame: _Frame, old: Rel) -> Rel:
     """The relation of ``frame`` with the fields of ``old``."""
     rel = frame.rel
     if rel.width == old.width and all(i == k for i, k in frame.field_map.items()):

@@ -263,11 +263,12 @@ def push_join_expressions(rel: Rel) -> Rel | None:
         sides = [_side(o, width) for o in term.children] if kind(term) in ("=", "IS NOT DISTINCT FROM") else []
         if set(sides) == {0, 1} and any(not isinstance(o, InputRef) for o in term.children):
             operands = [
-                _moved(o, side, total, extra_left, extra_right) for o, side in zip(term.children, sides, strict=True)
+                _on_one_side(o, side, total, extra_left, extra_right)
+                for o, side in zip(term.children, sides, strict=True)
             ]
             terms.append(call(kind(term), operands, term.type))
         elif term is rel.condition and kind(term) == "SEARCH":
-            terms.append(_moved(term, _side(term, width), total, extra_left, extra_right))
+            terms.append(_on_one_side(term, _side(term, width), total, extra_left, extra_right))
         else:
             terms.append(term)
     if not extra_left and not extra_right:
@@ -299,7 +300,7 @@ def _side(rex: Rex, width: int) -> int | None:
     return 1 if all(i >= width for i in indexes) else None
 
 
-def _moved(rex: Rex, side: int | None, total: int, left: list[Rex], right: list[Rex]) -> Rex:
+def _on_one_side(rex: Rex, side: int | None, total: int, left: list[Rex], right: list[Rex]) -> Rex:
     """A reference to ``rex``, which is added to the input if it is not one of its fields: the n-th addition to the left
     (right) is numbered ``total + n`` (``total + 1000 + n``)."""
     if isinstance(rex, InputRef):
