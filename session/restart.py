@@ -117,7 +117,7 @@ def _continuation(
     sinks = {node.id for node in document.graph.sinks}
     return Continuation(
         old.graph,
-        {new_id: was for o, was, new_id in pairs if o.stateful and (o.harmless or o.verdict in usable)},
+        {new_id: was for o, was, new_id in pairs if o.stateful and (o.harmless or (o.move and o.verdict in usable))},
         {new_id: was for o, was, new_id in pairs if _goes_on(document, o, new_id)},
         {new_id: was for o, was, new_id in pairs if new_id in sinks},
         {o.new.id: o.move for o in diff.operators if o.new is not None and o.move is not None},

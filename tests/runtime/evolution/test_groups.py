@@ -153,6 +153,17 @@ def test_what_does_not_follow_from_the_old_groups_is_refused(
         assert goes_on(tables, f"INSERT INTO out1 SELECT {before}", f"INSERT INTO out1 SELECT {after}") == "backfill"
 
 
+def test_groups_of_other_data_begin_empty(tables: Tables) -> None:
+    other = Tables(tables.folder / "other", DDL)
+    other.arrive("orders", [{"@at": 1, "product": "apple"}])
+    query = f"INSERT INTO out1 SELECT product, COUNT(*), 0, 0 {BY_PRODUCT}"
+    old = Play(tables.plan(query))
+    old.run(0, 2)
+    new, notes = old.evolve(other.plan(query))
+    assert new.states() == {}
+    assert "it reads new sources only" in notes[-1]
+
+
 def test_groups_that_may_have_expired_are_not_merged(tables: Tables) -> None:
     ttl = "SET 'table.exec.state.ttl' = '1 h';\n"
     with pytest.raises(CheckpointError, match="groups that have expired after 1 h are missing in larger groups"):
