@@ -16,11 +16,12 @@ from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.functions.rex import Literal as Constant
-from stateplan.plans.lineage import CallMeaning, Lineage
+from stateplan.plans.lineage import CallMeaning, Condition, Lineage
 
-Form = Literal["columns", "groups", "rows"]
-"""How state is moved: only its columns; groups, which may come to another key group, or be merged; or rows of an input,
-which pass through the new operator once more."""
+Form = Literal["columns", "keys", "first", "groups", "rows"]
+"""How state is moved: only its columns; rows, which may come to another key group; of these only the first of each
+partition; groups, which may come to another key group, or be merged; or rows of an input, which pass through the new
+operator once more."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +147,23 @@ def filters_over(
     """
     if old.origin != new.origin or not old.conditions <= new.conditions:
         return None
+    return over_stored(new.conditions - old.conditions, old, stored_fields, types)
+
+
+def over_stored(
+    conditions: Iterable[Condition], old: Lineage, stored_fields: Iterable[int], types: Sequence[LogicalType]
+) -> tuple[Rex, ...] | None:
+    """Conditions over the fields of the old rows; None where state lacks what one of them reads.
+
+    Args:
+        conditions: the conditions.
+        old: the rows before.
+        stored_fields: the fields of them that state has.
+        types: of all their fields.
+    """
     stored = {old.fields[i] for i in stored_fields}
     filters = []
-    for condition in sorted(new.conditions - old.conditions, key=lambda c: c.text):
+    for condition in sorted(conditions, key=lambda c: c.text):
         rex = condition.over(old.fields, types) if condition.fields <= stored and condition.settings == "{}" else None
         if rex is None or not _is_fixed(rex):
             return None

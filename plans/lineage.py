@@ -24,9 +24,12 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.registry import known_connector, known_format
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
+from stateplan.execnodes.ranking import ConstantRange, RetractStrategy
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Rex, rex_from_json
 from stateplan.plans.changes import meaningful
@@ -98,7 +101,9 @@ class Lineage:
         calls: of each aggregate call, where the operator is an aggregate.
         unfiltered: as ``rows``, before :attr:`conditions`.
         conditions: those that the rows have met since.
-        groups: of an aggregate: what its state means, but for the keys and the calls, and before conditions.
+        groups: of an operator whose rows have a key: what its state means, but for the key, for the calls of an
+            aggregate and the end of a ranking, and before conditions.
+        row_conditions: those that the rows that it keeps have to meet.
     """
 
     rows: str
@@ -108,6 +113,7 @@ class Lineage:
     unfiltered: str = ""
     conditions: frozenset[Condition] = frozenset()
     groups: str = ""
+    row_conditions: frozenset[Condition] = frozenset()
 
     @property
     def origin(self) -> str:
@@ -131,8 +137,8 @@ def _hash(*values: Any) -> str:
 def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     if isinstance(node, TableSourceScan):
         return _scan(node)
-    if node.title == "exchange":
-        return replace(inputs[0], state="", calls=(), groups="")
+    if node.title in ("exchange", "mini-batch-assigner"):  # every micro-batch is a mini-batch
+        return replace(inputs[0], state="", calls=(), groups="", row_conditions=frozenset())
     own = _resolved(node, _meaningful(node), inputs)
     if own is None:
         return _opaque(node, _meaningful(node), inputs)
@@ -170,10 +176,36 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
         return Lineage(rows, tuple(sides[: len(node.output_type.fields)]), state)
     if node.PASSES_ROWS:
         added_fields = range(len(inputs[0].fields), len(node.output_type.fields))
-        return Lineage(
-            rows, (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in added_fields)), state
-        )
+        fields = (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in added_fields))
+        return Lineage(rows, fields, state, groups=_keyed(node, own, inputs), row_conditions=_row_conditions(node, own))
     return _opaque(node, own | cosmetic, inputs, own)
+
+
+def _keyed(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -> str:
+    """What the state of an operator whose rows have a key means, but for the key; empty for other operators.
+
+    A ranking of an input with retractions keeps all rows, whatever is emitted of them.
+    """
+    parts = dict(own)
+    if isinstance(node, (Deduplicate, ChangelogNormalize)):
+        del parts["uniqueKeys"]
+        parts.pop("filterCondition", None)
+    elif isinstance(node, Rank):
+        del parts["partition"]
+        if isinstance(node.rank_range, ConstantRange):
+            parts["rankRange"] = node.rank_range.start
+            if isinstance(node.rank_strategy, RetractStrategy):
+                del parts["rankRange"], parts["orderBy"], parts["outputRowNumber"]
+    else:
+        return ""
+    return _hash("keyed", parts, inputs[0].origin)
+
+
+def _row_conditions(node: ExecNode, own: Mapping[str, Any]) -> frozenset[Condition]:
+    """The conditions that the rows that an operator keeps have to meet."""
+    if not isinstance(node, ChangelogNormalize):
+        return frozenset()
+    return _conditions(own.get("filterCondition"), own.get("configuration") or {})
 
 
 def _conditions(condition: Any, settings: Mapping[str, str]) -> frozenset[Condition]:

@@ -16,6 +16,7 @@ from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex_text import rex_text
+from stateplan.plans.backfill import upstream
 from stateplan.plans.derivation import (
     JoinSide,
     StateMove,
@@ -28,6 +29,7 @@ from stateplan.plans.derivation import (
     old_groups,
 )
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
 from stateplan.plans.lineage import Lineage, lineage
 from stateplan.plans.verdicts import Verdict
 
@@ -103,7 +105,29 @@ class StateComparison:
         outcome = self.fields(old, new) if was.state == now.state else None
         if isinstance(new, Join) and isinstance(old, Join) and (outcome is None or outcome[0] == "reset"):
             return self.joins(old, new) or outcome
+        if is_keyed(new) and new.name == old.name and was.state != now.state:
+            return self.keyed_rows(old, new)
         return outcome
+
+    def keyed_rows(self, old: ExecNode, new: ExecNode) -> Outcome | None:
+        """An operator whose rows have a key, of rows that the old one has kept; None where they are others."""
+        fields = self.fields(old, new)
+        move = fields[2] or StateMove((tuple(range(len(self.new.inputs(new)[0].fields))),))
+        outcome = compare_keyed(self._keyed_input(self.old, old), self._keyed_input(self.new, new), move)
+        if outcome is None or outcome[0] == "reset" or fields[0] == "reset":
+            return outcome if outcome is None or outcome[0] == "reset" else fields
+        verdict, reasons, move_by_key = outcome
+        if move_by_key is None:
+            return fields
+        return verdict, [*reasons, *fields[1]], move_by_key
+
+    @staticmethod
+    def _keyed_input(side: PlanSide, node: ExecNode) -> KeyedInput:
+        """What an operator whose rows have a key reads."""
+        ids = upstream(side.graph, node) - {node.id}
+        has_ttl = any(ttl for i in ids for ttl in side.graph.node(i).ttls())
+        row, rows = side.graph.input_types(node)[0], side.inputs(node)[0]
+        return KeyedInput(node, side.lineages[node.id], rows, field_types(row), side.names(node), has_ttl)
 
     def _sides(self, side: PlanSide, node: Join) -> list[JoinSide]:
         """The inputs of a join."""

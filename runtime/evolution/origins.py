@@ -10,9 +10,11 @@ from stateplan.common.changelog import column
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, Move, OperatorEntry, misfit, source_columns
 from stateplan.runtime.evolution.conversion import Conversion, SameRows, StateLoad
 from stateplan.runtime.evolution.groups import Groups, MergeGroups
+from stateplan.runtime.evolution.keyed_rows import FirstRows, KeyedRows, ranked_columns
 from stateplan.runtime.evolution.rows import InputRows
 from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
 from stateplan.runtime.kernel import Kernel
+from stateplan.runtime.kernels.common.topn import TopN
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.watermarks import EventTime
 
@@ -49,8 +51,31 @@ class Origins:
                 loads.append(self._rows(spec, number, move, time_zone))
                 continue
             columns = source_columns(spec, self.entries[number], entry.tables, move, self.folder)
+            if move is not None and move.form in ("keys", "first"):
+                loads.append(self._keyed(spec, number, columns, move, time_zone))
+                continue
             loads.append(_load(spec.kernel, number, columns, move, time_zone))
         return tuple(loads)
+
+    def _keyed(
+        self,
+        spec: OperatorSpec,
+        number: int,
+        columns: Mapping[str, Mapping[str, str]],
+        move: Move,
+        time_zone: str,
+    ) -> StateLoad:
+        """The rows that the old operator has kept, by their new key."""
+        kernel, gather = spec.kernel, None
+        if move.form == "first":
+            assert isinstance(kernel, TopN)
+            old_tables = self.entries[number].tables
+            columns = {name: ranked_columns(some, old_tables[name].columns) for name, some in columns.items()}
+            gather = FirstRows(kernel)
+        tables = tuple((table.name, columns[table.name]) for table in kernel.tables)
+        filters = tuple(move.filters[0]) if move.filters else ()
+        rows = KeyedRows(tables, kernel.tables[0].lookup, filters, time_zone)
+        return StateLoad(((number, rows),), gather)
 
     def _rows(self, spec: OperatorSpec, number: int, move: Move, time_zone: str) -> StateLoad:
         """The rows of its inputs that the old operator has kept. Raises CheckpointError CKPT024."""

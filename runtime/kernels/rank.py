@@ -86,6 +86,10 @@ class FirstNKernel(TopN):
         schema = {**{k: self._columns[k] for k in self._keys}, **own_columns({_COUNT: pl.Int64()})}
         return (StateTable(_STATE, 0, self._keys, self._keys, schema), *self._end_tables)
 
+    def within_range(self, rows: pl.DataFrame) -> pl.DataFrame:
+        assert isinstance(self.range, ConstantRange)
+        return rows.with_columns(pl.col(_COUNT).clip(upper_bound=self.range.end))
+
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""
         frame, state_rows = self._input_rows(inputs[0]), state[0]
@@ -116,6 +120,9 @@ class Top1Kernel(TopN):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         return (StateTable(_STATE, 0, self._keys, self._keys, self._columns, access=Access(tuple(self._fields))),)
+
+    def within_range(self, rows: pl.DataFrame) -> pl.DataFrame:
+        return super().within_range(rows).drop(SEQUENCE)
 
     def process(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         """One micro-batch. Raises RunError RUN065, for a retraction."""

@@ -28,6 +28,9 @@ from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restart import evolve_from
 
+_NUMBERS = ("@occurrence", "@arrival")
+"""Columns of state that only distinguish rows, or keep them in their order."""
+
 GROUPS = 4
 """Key groups of all jobs here."""
 
@@ -94,16 +97,17 @@ class Play:
         return sorted(changes)
 
     def states(self) -> dict[str, list[str]]:
-        """The rows of each state table that are not deleted, as text and sorted, with their age if it matters."""
+        """The rows of each state table that has any, but for deleted ones, as text and sorted, with their age if it
+        matters."""
         out: dict[str, list[str]] = {}
         for spec, state in self._states():
             ages = ["@t"] if any(config.ttl for config in spec.ttl) else []
             for table in spec.kernel.tables:
                 rows = current_rows(table, state)
-                names = [name for name in (*table.schema, *ages) if name != "@occurrence"]
+                names = [name for name in (*table.schema, *ages) if name not in _NUMBERS]
                 texts = [str(row) for row in rows[names].rows()] if rows.height else []
                 out.setdefault(f"{spec.name}.{table.name}", []).extend(texts)
-        return {name: sorted(rows) for name, rows in out.items()}
+        return {name: sorted(rows) for name, rows in out.items() if rows}
 
     def _states(self) -> Any:
         for label, (operator, _) in self.levels.slots.items():

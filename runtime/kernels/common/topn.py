@@ -194,6 +194,11 @@ class TopN(KeyedKernel):
         places[order] = ranks(groups[order]) + 1
         return Pool(rows, old_count, groups, count, order, places)
 
+    def within_range(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """State rows of whole partitions by a longer range, as this one keeps them."""
+        assert isinstance(self.range, ConstantRange)
+        return rows.filter(self._pool(rows, 0, rows[SEQUENCE].to_numpy()).places <= self.range.end)
+
     def partitions(self, rows: pl.DataFrame) -> KeyIds:
         """The partition of each row."""
         return key_ids(rows, self._keys)
