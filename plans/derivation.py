@@ -18,10 +18,10 @@ from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.functions.rex import Literal as Constant
 from stateplan.plans.lineage import CallMeaning, Condition, Lineage
 
-Form = Literal["columns", "keys", "first", "groups", "rows"]
+Form = Literal["columns", "keys", "first", "values", "groups", "rows"]
 """How state is moved: only its columns; rows, which may come to another key group; of these only the first of each
-partition; groups, which may come to another key group, or be merged; or rows of an input, which pass through the new
-operator once more."""
+partition; groups with tables of single values; groups, which may come to another key group, or be merged; or rows of an
+input, which pass through the new operator once more."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,19 @@ class CallSource:
 
 
 @dataclass(frozen=True)
+class TableSource:
+    """Where a state table finds its rows.
+
+    Attributes:
+        table: the name of the old table.
+        columns: for each column the old one.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class StateMove:
     """Where state finds what it needs in the old state.
 
@@ -48,6 +61,7 @@ class StateMove:
         form: how it is moved.
         inputs: per input, the input of the old operator whose rows are used; empty for the same.
         filters: per input, conditions on the fields of the old input that rows of the state have to meet.
+        tables: per state table its source, where that does not follow from the fields and calls.
     """
 
     fields: tuple[tuple[int | None, ...], ...]
@@ -55,6 +69,7 @@ class StateMove:
     form: Form = "columns"
     inputs: tuple[int, ...] = ()
     filters: tuple[tuple[Rex, ...], ...] = ()
+    tables: tuple[TableSource, ...] = ()
 
 
 _SIMPLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX"})
@@ -64,6 +79,11 @@ _SIMPLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX"})
 def is_simple(call: AggCall, retracts: bool) -> bool:
     """Whether all that a call keeps is columns of the group's row."""
     return call.function in _SIMPLE and not call.distinct and not (retracts and call.function in ("MIN", "MAX"))
+
+
+def keeps_numbers(call: AggCall) -> bool:
+    """Whether all that a call keeps is columns of the group's row and, if need be, single values."""
+    return call.function in _SIMPLE
 
 
 def merges_exactly(call: AggCall) -> bool:

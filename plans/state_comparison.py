@@ -23,6 +23,7 @@ from stateplan.plans.derivation import (
     call_source,
     filters_over,
     is_simple,
+    keeps_numbers,
     kept_rows,
     lost_rows,
     merges_exactly,
@@ -31,6 +32,7 @@ from stateplan.plans.derivation import (
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
 from stateplan.plans.lineage import Lineage, lineage
+from stateplan.plans.value_tables import Grouped, table_sources
 from stateplan.plans.verdicts import Verdict
 
 Outcome: TypeAlias = tuple[Verdict, list[str], StateMove | None]
@@ -181,22 +183,30 @@ class StateComparison:
         same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state
         if same_groups and was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1]):
             return "identical", [], None
-        if not simple:
-            reason_to_reset = (
-                "its state holds single values (DISTINCT, MIN or MAX over updates), which cannot be rewritten"
-            )
-            return "reset", [reason_to_reset], None
         fields = tuple(
             _place(old_input.fields, h, i) if i in new.grouping else None for i, h in enumerate(new_input.fields)
         )
         move = StateMove((fields,), tuple(s for s in sources if s is not None))
+        others = [agg_text(c, names[1]) for c in new.agg_calls if not keeps_numbers(c)]
+        others += [agg_text(c, names[0]) for c in old.agg_calls if not keeps_numbers(c)]
+        if others:
+            return "reset", [f"the state of {others[0]} cannot be rewritten"], None
+        if not simple:
+            grouped = [
+                Grouped(node, side.graph.input_types(node)[0], side.inputs(node)[0])
+                for side, node in ((self.old, old), (self.new, new))
+            ]
+            tables = table_sources(grouped[0], grouped[1], move)
+            if tables is None:
+                return "reset", ["single values (DISTINCT, MIN or MAX over updates) were not kept"], None
+            move = replace(move, form="values", tables=tables)
         if not same_groups:
             return self._groups(old, new, move)
         removed_calls = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
         derived_calls = [agg_text(c, names[1]) for c, h in zip(new.agg_calls, now, strict=True) if h not in was]
         reasons = [f"{', '.join(removed_calls)} is no longer kept"] if removed_calls else []
         reasons += [f"{', '.join(derived_calls)} follows from what is kept"] if derived_calls else []
-        return "rewrite", reasons or ["its columns are reordered"], move
+        return "rewrite" if simple else "derive", reasons or ["its columns are reordered"], move
 
     def _groups(self, old: GroupAggregate, new: GroupAggregate, move: StateMove) -> Outcome:
         """An aggregate by other keys, or of some of the groups."""
@@ -211,6 +221,8 @@ class StateComparison:
         if ttl:
             reason = f"groups that have expired after {format_ttl(ttl)} are missing in larger groups"
             return "reset", [reason], None
+        if merges and len(move.tables) > 1:
+            return "reset", ["single values of groups (DISTINCT, MIN or MAX over updates) cannot be merged"], None
         if inexact:
             return "reset", [f"{', '.join(inexact)} cannot be merged exactly from other groups"], None
         reasons = ["its groups are merged into larger ones"] if merges else []
@@ -220,7 +232,11 @@ class StateComparison:
             if filters
             else []
         )
-        return "derive", reasons, replace(move, form="groups", filters=(filters,))
+        return (
+            "derive",
+            reasons,
+            replace(move, form="values" if move.tables and not merges else "groups", filters=(filters,)),
+        )
 
     def fields(self, old: ExecNode, new: ExecNode) -> Outcome:
         """An operator that stores fields of its input, of the same rows as before."""

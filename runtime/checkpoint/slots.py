@@ -35,6 +35,16 @@ class CallOrigin(Protocol):
     def parts(self) -> Mapping[str, str]: ...
 
 
+class TableOrigin(Protocol):
+    """Where a state table finds its rows; see :class:`plans.derivation.TableSource`."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def columns(self) -> Mapping[str, str]: ...
+
+
 class Move(Protocol):
     """Where state finds what it needs in old state; see :class:`plans.derivation.StateMove`."""
 
@@ -52,6 +62,9 @@ class Move(Protocol):
 
     @property
     def filters(self) -> Sequence[Sequence[Rex]]: ...
+
+    @property
+    def tables(self) -> Sequence[TableOrigin]: ...
 
 
 @dataclass(frozen=True)

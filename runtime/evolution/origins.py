@@ -50,6 +50,9 @@ class Origins:
             if move is not None and move.form == "rows":
                 loads.append(self._rows(spec, number, move, time_zone))
                 continue
+            if move is not None and move.form == "values":
+                loads.append(self._values(spec, number, move, time_zone))
+                continue
             columns = source_columns(spec, self.entries[number], entry.tables, move, self.folder)
             if move is not None and move.form in ("keys", "first"):
                 loads.append(self._keyed(spec, number, columns, move, time_zone))
@@ -76,6 +79,17 @@ class Origins:
         filters = tuple(move.filters[0]) if move.filters else ()
         rows = KeyedRows(tables, kernel.tables[0].lookup, filters, time_zone)
         return StateLoad(((number, rows),), gather)
+
+    def _values(self, spec: OperatorSpec, number: int, move: Move, time_zone: str) -> StateLoad:
+        """Groups with their single values. Raises CheckpointError CKPT024."""
+        old_tables = self.entries[number].tables
+        for table, source in zip(spec.kernel.tables, move.tables, strict=True):
+            origin = old_tables.get(source.table)
+            if origin is None or any(origin.columns.get(source.columns[n]) != t for n, t in table.schema.items()):
+                raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
+        tables = tuple((source.table, source.columns) for source in move.tables)
+        filters = tuple(move.filters[0]) if move.filters else ()
+        return StateLoad(((number, KeyedRows(tables, spec.kernel.tables[0].lookup, filters, time_zone)),))
 
     def _rows(self, spec: OperatorSpec, number: int, move: Move, time_zone: str) -> StateLoad:
         """The rows of its inputs that the old operator has kept. Raises CheckpointError CKPT024."""
