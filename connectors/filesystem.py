@@ -50,7 +50,7 @@ class Filesystem(Connector):
     """The files of a folder."""
 
     name = "filesystem"
-    reads_again = True
+    history_gap = None
     description = "Files in a folder, on a local disk or an object store."
     options = (
         PATH,

@@ -461,7 +461,7 @@ class Connector:
         keeps_invalid: whether its sources read every position once, so that invalid input can go to the table of
             ``<format>.errors.table``.
         reserved: names that no column may have, with their meaning.
-        reads_again: whether what its sources have read can be read once more, as it was.
+        history_gap: why what its sources have read cannot be read once more, as it was; None where it mostly can.
         planner_gives_uid: whether a source node of version 1 has the uid of the plan in Flink, as in version 2:
             the connector gives a Source, a SourceFunction or an InputFormat.
     """
@@ -484,7 +484,7 @@ class Connector:
     keeps_invalid: ClassVar[bool] = False
     reserved: ClassVar[Mapping[str, str]] = {}
     planner_gives_uid: ClassVar[bool] = False
-    reads_again: ClassVar[bool] = False
+    history_gap: ClassVar[str | None] = "its connector does not read it again"
 
     def value(self, options: Mapping[str, str], key: str) -> Any:
         """The parsed value of an option, or its default. Raises OptionError OPT104, OPT105."""

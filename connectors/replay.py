@@ -32,7 +32,7 @@ class Replay(Connector):
     """Recorded arrivals."""
 
     name = "replay"
-    reads_again = True
+    history_gap = None
     description = "Recorded arrivals, played on a virtual clock. Each row has its arrival time."
     options = (replace(PATH, role=Role.SOURCE),)
     roles = (Role.SOURCE,)

@@ -40,8 +40,9 @@ def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int]) -> str 
             table = current.scan_table_source.table
             options = {} if table.resolved_table is None else table.resolved_table.options or {}
             connector = known_connector(options)
-            if connector is None or not connector.reads_again:
-                return f"the history of {table.summary} cannot be read again"
+            gap = "its connector is unknown" if connector is None else connector.history_gap
+            if gap is not None:
+                return f"the history of {table.summary} cannot be read again, because {gap}"
         for rex in _expressions(list(own_values(current).values())):
             for call in varying_calls(rex):
                 if call.name == "PROCTIME":  # an attribute, which orders rows by their arrival

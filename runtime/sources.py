@@ -26,6 +26,7 @@ from stateplan.common.paths import AnyPath
 from stateplan.common.settings import parallelism
 from stateplan.connectors.alignment import ALIGNMENT, PartWatermarks
 from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
+from stateplan.runtime.beginnings import forget_beginning
 from stateplan.runtime.clocks import instants, is_virtual
 from stateplan.runtime.file_lists import FileLists, Watch, ends_with_files
 from stateplan.runtime.jobgraph import JobGraph, SourceSpec, first_level
@@ -145,6 +146,8 @@ class Sources:
         for source in self._graph.sources:
             if isinstance(source.reader, OffsetSource):
                 source.reader.folder = self._markers / source.marks
+                if self._spark.last_planned < 0:
+                    forget_beginning(source.reader.folder)
             source.reader.check(source.name)
         self._align()
         if self._virtual:

@@ -31,6 +31,7 @@ class Delta(Connector):
     """Delta Lake tables."""
 
     name = "delta"
+    history_gap = None
     description = (
         "Tables of Delta Lake, on a local disk or an object store: one version, new versions, or the change data "
         "feed. Sinks append rows, or merge them by primary key, exactly once. Needs the extra `delta`."

@@ -24,6 +24,7 @@ from stateplan.connectors.delta.log import ADDED_ROWS, DELETE, REMOVED_ROWS, Com
 from stateplan.connectors.delta.pruning import may_match
 from stateplan.connectors.delta.schema import holds, names_of
 from stateplan.connectors.delta.table import Facts, Location
+from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource
 from stateplan.connectors.protocol import Offset, OffsetSource, Partition
 from stateplan.connectors.splits import Split
 from stateplan.functions.rex import Rex
@@ -134,7 +135,7 @@ class DeltaSplit(Split):
         return self.file.size
 
 
-class DeltaSource(OffsetSource[DeltaSplit]):
+class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
     """See the module.
 
     Args:
@@ -348,6 +349,37 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             files += self._files(version)[place : end["file"]]
         return self._splits(files)
 
+    def history(self, begin: Offset, end: Offset, step: int | None, size: int) -> Iterator[PastSplit[DeltaSplit]]:
+        self._latest_after(end)
+        stamps = dict(self.log.versions())
+        position, at, last = begin, None, 0
+        while not _reaches(position, end):
+            version = position["version"]
+            # Part of a version, where the job has not read more.
+            after = end if version == end["version"] else _offset(end["table"], version + 1)
+            splits = self.plan(position, after)
+            self._require_files([split.file for split in splits])
+            at, filled = stamps.get(version), 0
+            at = None if at is None else max(at, last)
+            for number, split in enumerate(splits):
+                # Changes of a version belong together; other files need not be read at once.
+                if at is not None and filled + split.byte_count > size and filled and not self.rules.change_feed:
+                    at, filled = at + 1, 0
+                filled += split.byte_count
+                yield PastSplit(split, at, split.byte_count, f"{version:020d}/{number:010d}")
+            last = last if at is None else at
+            position = after
+
+    def _require_files(self, files: Sequence[DataFile]) -> None:
+        """Raises HistoryLost where a file is gone."""
+        from pyarrow.fs import FileType
+
+        for file in files:
+            place, path = self.location.of_file(file.path)
+            with place.reaching():
+                if place.files().get_file_info([path])[0].type is not FileType.File:
+                    raise HistoryLost(f"the file {plain_path(file.path)} of version {file.version} was removed")
+
     def _splits(self, files: Sequence[DataFile]) -> list[DeltaSplit]:
         return [DeltaSplit(file) for file in files if self._is_wanted(file)]
 
@@ -469,6 +501,16 @@ class DeltaSource(OffsetSource[DeltaSplit]):
             left -= frame.height
             if left <= 0:
                 return
+
+
+def _reaches(position: Offset, end: Offset) -> bool:
+    """Whether a position is at another one, or behind it."""
+    return _order(position) >= _order(end)
+
+
+def _order(position: Offset) -> tuple[int, bool, int]:
+    """A snapshot of a version is before the changes of the next one."""
+    return position["version"], not position["snapshot"], position["file"]
 
 
 def _offset(table: str, version: int, file: int = 0, snapshot: bool = False) -> Offset:

@@ -245,6 +245,7 @@ class Jdbc(Connector):
     can_look_up = True
     abilities = frozenset({"ProjectPushDown", "FilterPushDown", "LimitPushDown"})
     changes_need_key = True
+    history_gap = "the rows in the database may have changed since they were read"
 
     def sink_mode(self, options: Mapping[str, str], changelog_mode: ChangelogMode) -> ChangelogMode:
         return UPSERT

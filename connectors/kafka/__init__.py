@@ -225,6 +225,7 @@ class _Topics(Connector):
     metadata = _METADATA
     writable = (("headers", "MAP<STRING, BYTES>"), ("timestamp", "TIMESTAMP_LTZ(3)"))
     keeps_invalid = True
+    history_gap = None
     upsert = False
 
     def takes_format(self, fmt: Format, role: Role) -> bool:

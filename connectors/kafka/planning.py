@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_BEGIN, _END = -2, -1
+FIRST, LAST = -2, -1
+"""What stands for the first offset and for the end of a partition where offsets are requested by time."""
+
 _SAMPLED = 1_000
 """Where there are fewer messages to read, their size does not matter."""
 
@@ -141,12 +143,8 @@ class Planner:
             RunError: RUN112, a topic does not exist, or not any more.
         """
         from confluent_kafka import KafkaException, TopicCollection
-        from confluent_kafka.admin import AdminClient
 
-        if self._admin is None:
-            settings = self.brokers.settings(producer=False)
-            self._admin = AdminClient({**settings, "error_cb": self.client.complaints})
-        admin, wait = self._admin, self.brokers.time_out
+        admin, wait = self._admin_client(), self.brokers.time_out
 
         def ask(left: float) -> dict[str, str]:
             answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=left)
@@ -171,6 +169,32 @@ class Planner:
             return ids
 
         return self.brokers.ask(ask, self.client.poll, self.client.complaints, wait)
+
+    def _admin_client(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            settings = self.brokers.settings(producer=False)
+            self._admin = AdminClient({**settings, "error_cb": self.client.complaints})
+        return self._admin
+
+    def compacted_topics(self, topics: Sequence[str]) -> list[str]:
+        """Those of some topics whose messages brokers may remove because of later ones with the same key.
+
+        Raises:
+            RunError: RUN110 to RUN113, RUN118.
+        """
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        admin = self._admin_client()
+
+        def ask(left: float) -> list[str]:
+            resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+            answers = admin.describe_configs(resources, request_timeout=left)
+            policies = {resource.name: future.result()["cleanup.policy"].value for resource, future in answers.items()}
+            return sorted(topic for topic, policy in policies.items() if "compact" in (policy or ""))
+
+        return self.brokers.ask(ask, self.client.poll, self.client.complaints, self.brokers.time_out)
 
     def offsets_at(self, places: Sequence[Place], at: int) -> Offsets:
         """The offsets of partitions by time.
@@ -242,9 +266,9 @@ class Planner:
         """
         mode = self.start.mode
         if mode == "earliest-offset":
-            return self.offsets_at(places, _BEGIN)
+            return self.offsets_at(places, FIRST)
         if mode == "latest-offset":
-            return self.offsets_at(places, _END)
+            return self.offsets_at(places, LAST)
         if mode == "timestamp":
             return self._by_time(places, self.start.millis)
         begin_offsets: Offsets = {}
@@ -257,7 +281,7 @@ class Planner:
 
     def _valid(self, places: Sequence[Place], offsets: Offsets, otherwise: str) -> Offsets:
         """``offsets`` where there are such offsets; elsewhere what ``auto.offset.reset`` says."""
-        first, last = self.offsets_at(places, _BEGIN), self.offsets_at(places, _END)
+        first, last = self.offsets_at(places, FIRST), self.offsets_at(places, LAST)
         replacements = {"earliest": first, "latest": last}.get(otherwise)
         has_reset_option = "auto.offset.reset" in self.brokers.properties
         out: Offsets = {}
@@ -294,7 +318,7 @@ class Planner:
 
     def _by_time(self, places: Sequence[Place], at: int) -> Offsets:
         offsets = self.offsets_at(places, at)
-        last = self.offsets_at([place for place in places if offsets[place] < 0], _END)
+        last = self.offsets_at([place for place in places if offsets[place] < 0], LAST)
         return offsets | last
 
     def _bounds(self, places: Sequence[Place]) -> Offsets:
@@ -303,7 +327,7 @@ class Planner:
         mode = self.end.mode
         if fresh:
             if mode == "latest-offset":
-                self.ends |= self.offsets_at(fresh, _END)
+                self.ends |= self.offsets_at(fresh, LAST)
             elif mode == "timestamp":
                 self.ends |= self._by_time(fresh, self.end.millis)
             elif mode == "group-offsets":
@@ -336,10 +360,10 @@ class Planner:
             ids |= self.ids(sorted({topic for topic, _ in new} - ids.keys()))
             at = at | new
         places = sorted(at)
-        last = self.offsets_at(places, _END)
+        last = self.offsets_at(places, LAST)
         for place in places:
             if last[place] < at[place]:
-                raise self._beyond(place, at[place], last[place])
+                raise self.beyond(place, at[place], last[place])
         if self.end.mode != "unbounded":
             bounds = self._bounds(places)
             last = {place: max(at[place], min(last[place], bounds[place])) for place in places}
@@ -349,7 +373,7 @@ class Planner:
             self._note({}, places)
             self.commit(start)  # Spark does not report that the last micro-batch of bounded input has been processed
             return start
-        for place, first in self.offsets_at(sorted(behind), _BEGIN).items():
+        for place, first in self.offsets_at(sorted(behind), FIRST).items():
             if first > at[place]:
                 raise lost_messages(self.brokers, *place, at[place], first)
         now = time.monotonic()
@@ -442,13 +466,14 @@ class Planner:
         topics = self.partitions()
         self._all_there(at, topics)
         places = {(topic, number) for topic, numbers in topics.items() for number in numbers}
-        return self.offsets_at(sorted(places - at.keys()), _BEGIN)
+        return self.offsets_at(sorted(places - at.keys()), FIRST)
 
     def _no_offset(self, topic: str, number: int, key: str = "RUN116") -> RunError:
         group = self.brokers.group
         return RunError(key, group=group, topic=topic, partition=number, table=self.brokers.table)
 
-    def _beyond(self, place: Place, at: int, last: int) -> RunError:
+    def beyond(self, place: Place, at: int, last: int) -> RunError:
+        """The error for a partition that ends before an offset that was read."""
         topic, number = place
         return RunError("RUN115", topic=topic, partition=number, table=self.brokers.table, last=last, offset=at)
 

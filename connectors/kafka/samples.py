@@ -47,7 +47,7 @@ def mean_size(brokers: Brokers, place: Place, end: int, rows: int) -> float | No
         RunError: RUN110, RUN111, RUN118.
     """
     count = min(_SAMPLE, rows)
-    with _consumer_at(brokers, {place: end - count}) as consumer:
+    with consumer_at(brokers, {place: end - count}) as consumer:
         messages = [message for message in consumer.consume(count, _SAMPLED_FOR) if message.error() is None]
     sizes = [len(message.value() or b"") + len(message.key() or b"") for message in messages]
     return max(1.0, sum(sizes) / len(sizes)) if sizes else None
@@ -126,7 +126,7 @@ class Marks:
         if not offsets:
             return messages
         left, until = set(offsets), time.monotonic() + _LOOKED_FOR
-        with _consumer_at(self.brokers, offsets) as consumer:
+        with consumer_at(self.brokers, offsets) as consumer:
             while left and time.monotonic() < until:
                 message = consumer.poll(0.1)
                 if message is None or (place := _place(message)) not in left:
@@ -142,7 +142,9 @@ def _place(message: Message) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _consumer_at(brokers: Brokers, offsets: Offsets) -> Iterator[Consumer]:
+def consumer_at(brokers: Brokers, offsets: Offsets) -> Iterator[Consumer]:
+    """A consumer that reads some partitions from offsets on, for a few messages, and reports their ends. Raises
+    RunError RUN110, RUN111, RUN118."""
     client: SharedConsumer = shared_consumer(
         brokers,
         client_id="stateplan-sample",

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
 from stateplan.connectors.alignment import Aligner
+from stateplan.connectors.history import PastSplit, RepeatableSource
 from stateplan.connectors.kafka.client import Brokers, forget_consumers
+from stateplan.connectors.kafka.history import past_splits
 from stateplan.connectors.kafka.planning import Planner, splits_between
 from stateplan.connectors.kafka.reading import read_split
 from stateplan.connectors.kafka.rows import Rows
@@ -32,7 +34,7 @@ _AT_START = 10.0
 
 
 @dataclass
-class KafkaSource(OffsetSource[KafkaSplit]):
+class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
     """The partitions of topics.
 
     Attributes:
@@ -121,6 +123,12 @@ class KafkaSource(OffsetSource[KafkaSplit]):
             with self._refusable():
                 self.planner.same_topics(start)
         return splits_between(start, end)
+
+    def history(self, begin: Offset, end: Offset, step: int | None, size: int) -> Iterator[PastSplit[KafkaSplit]]:
+        try:
+            yield from past_splits(self.planner, begin, end, step, size)
+        finally:
+            self._end_clients()  # other processes read
 
     def committed(self, end: Offset) -> None:
         self.planner.commit(end)

@@ -37,6 +37,7 @@ class PostgresCdc(Connector):
     """Rows of PostgreSQL tables and their changes."""
 
     name = "postgres-cdc"
+    history_gap = "the server forgets its log once it has been read"
     description = "Rows of PostgreSQL tables, and their changes from the log of the server."
     options = alike(
         Option("hostname", _TEXT, "Name or address of the server.", required=True),

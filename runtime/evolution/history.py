@@ -1,8 +1,9 @@
 """What the sources of a job have read up to a micro-batch, read once more: by a job that makes state of it.
 
 The rows come on a virtual clock. Each is read at the time when it arrived: a file when it was last modified, a row of a
-replay at its instant. So state has the ages that it would have if the new plan had always run. Where nothing expires,
-the clock goes in steps as large as fit into a micro-batch.
+replay at its instant, a message of Kafka at its time, a file of a Delta table when its version was committed. So state
+has the ages that it would have if the new plan had always run. Where nothing expires, the clock goes in steps as large
+as fit into a micro-batch.
 
 Codes: CKPT054.
 """
@@ -14,12 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stateplan.common.errors import CheckpointError
+from stateplan.common.errors import CheckpointError, StateplanError
 from stateplan.common.files import local_path
 from stateplan.connectors.blackhole import Nothing
+from stateplan.connectors.history import HistoryLost, RepeatableSource
 from stateplan.connectors.listing import FileEntry, entries_in
 from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Source
 from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
+from stateplan.runtime.beginnings import beginning
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToSink
 from stateplan.runtime.markers import Markers
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 _TTL_PARTS = 1000
 """Where rows expire, the clock goes in steps of at most a thousandth of the shortest TTL."""
 
+_SPLITS = 4
+"""A task reads about this number of splits of a source in a micro-batch, where a source cuts them."""
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -42,12 +48,14 @@ class Piece:
         size: its bytes; 0 where they are few.
         split: what is read.
         seq: orders it among those of the same instant.
+        rest: a split of the same part without rows; None for a source without parts.
     """
 
     at: int
     size: int
     split: Split
     seq: str
+    rest: Split | None = None
 
 
 @dataclass(frozen=True)
@@ -113,22 +121,33 @@ class History:
                 raise self._lost(job.operators[n].name, "its result depends on the clock")
         sources = [replace(s, pipeline=_cut(s.pipeline, needed), errors=None) for s in job.sources]
         sources = [s for s in sources if s.pipeline.outputs and s.node in self.sources]
-        pieces = {s.node: list(self._pieces(s)) for s in sources}
         lifetimes = [config.ttl for n in needed for config in job.operators[n].ttl if config.ttl]
-        steps = _steps(pieces, min(lifetimes) // _TTL_PARTS if lifetimes else None, self.batch_bytes * self.tasks)
+        step = min(lifetimes) // _TTL_PARTS if lifetimes else None
+        pieces = {s.node: list(self._pieces(s, step)) for s in sources}
+        steps = _steps(pieces, step, self.batch_bytes * self.tasks)
         operators = tuple(replace(spec, pipeline=_cut(spec.pipeline, needed), late=()) for spec in job.operators)
         return replace(
             job,
             sources=tuple(
-                replace(s, reader=HistorySource(s.reader, steps[s.node], self.tasks), marks=INSTANTS) for s in sources
+                replace(
+                    s,
+                    reader=HistorySource(s.reader, _with_all_parts(steps[s.node]), self.tasks),
+                    marks=INSTANTS,
+                )
+                for s in sources
             ),
             operators=operators,
             sinks=tuple(replace(sink, writer=Nothing()) for sink in job.sinks),
             open_ended=True,
         )
 
-    def _pieces(self, source: SourceSpec) -> Iterator[Piece]:
-        """What the old job has read of a source. Raises CheckpointError CKPT054."""
+    def _pieces(self, source: SourceSpec, step: int | None) -> Iterator[Piece]:
+        """What the old job has read of a source. Raises CheckpointError CKPT054.
+
+        Args:
+            source: of the new plan.
+            step: over how much time the rows of a piece may have arrived, ms; None for any.
+        """
         old = self.sources[source.node]
         number = next(n for n, entry in enumerate(self.old.layout.sources) if entry.node == old)
         end = self.old.spark.planned(self.old.batch)
@@ -138,6 +157,9 @@ class History:
                 self._check_file(source, file)
                 split = FileSplit(file.path, file.size or None)
                 yield Piece(file.modified, file.size, split, f"{file.modified:016d}/{file.path}")
+            return
+        if isinstance(reader, RepeatableSource):
+            yield from self._planned_pieces(source, reader, number, step)
             return
         names = Markers(self.old.folder / "splits" / markers).names()[: end.log_offset(number) + 1]
         texts = [name.split("_", 1)[1] for name in names]
@@ -150,6 +172,30 @@ class History:
                 yield Piece(0, 0, RangeSplit(int(start), int(stop)), f"{int(start):020d}")
         else:
             raise self._lost(f"table '{source.name}'", f"the connector '{source.connector}' does not read it again")
+
+    def _planned_pieces(
+        self, source: SourceSpec, reader: RepeatableSource[Any], number: int, step: int | None
+    ) -> Iterator[Piece]:
+        """What a source has read whose splits the connector plans. Raises CheckpointError CKPT054."""
+        table = f"table '{source.name}'"
+        planned = self.old.spark.planned(self.old.batch)
+        end = planned.sources[number] if number < len(planned.sources) else None
+        if end is None:
+            return
+        begin = beginning(self.old.folder / "splits" / self.old.layout.sources[number].markers)
+        if begin is None:
+            raise self._lost(table, "the checkpoint does not say where the old job began to read it")
+        try:
+            for turn, past in enumerate(reader.history(begin, end, step, max(1, self.batch_bytes // _SPLITS))):
+                if past.at is None and step is not None:
+                    raise self._lost(table, "it does not say when its rows arrived, and state of the plan expires")
+                # Nothing arrives later than it is read.
+                at = turn if past.at is None else min(past.at, planned.time)
+                yield Piece(at, past.size, past.split, past.seq, past.rest)
+        except HistoryLost as reason:
+            raise self._lost(table, str(reason)) from reason
+        except StateplanError as cause:
+            raise self._lost(table, f"{cause.code} {cause.message}") from cause
 
     def _files(self, number: int) -> Iterator[FileEntry]:
         """The files that a source has read, each once."""
@@ -175,6 +221,17 @@ class History:
 
     def _lost(self, what: str, why: str) -> CheckpointError:
         return CheckpointError("CKPT054", what=what, why=why, folder=self.old.folder)
+
+
+def _with_all_parts(steps: Mapping[int, Sequence[Piece]]) -> dict[int, list[Piece]]:
+    """Pieces by instant, with one without rows for each part that has none then: an operator forgets parts that a
+    micro-batch does not name."""
+    rests = {p.rest.part: replace(p, split=p.rest, size=0) for some in steps.values() for p in some if p.rest}
+    out: dict[int, list[Piece]] = {}
+    for at, pieces in steps.items():
+        named_parts = {piece.split.part for piece in pieces}
+        out[at] = [*pieces, *(rest for part, rest in sorted(rests.items()) if part not in named_parts)]
+    return out
 
 
 def _size(path: str) -> int:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from stateplan.common.errors import StateplanError
 from stateplan.common.roots import Roots, held, holding
 from stateplan.connectors.protocol import Offset, OffsetSource
+from stateplan.runtime.beginnings import first_offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,7 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         self.tasks = tasks
 
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's names
-        return self._with_coded_errors(self.source.initial_offset)
+        return self._with_coded_errors(lambda: first_offset(self.source))
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802
         return self._with_coded_errors(lambda: self.source.latest_offset(start))

@@ -265,7 +265,7 @@ def read_once(plan: Plan) -> None:
     """Reads all tables by a connector that does not read them again."""
     for n in plan["nodes"]:
         if "scanTableSource" in n:
-            options(n)["connector"] = "kafka"
+            options(n)["connector"] = "jdbc"
 
 
 @pytest.mark.parametrize("what", RESET)

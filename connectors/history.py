@@ -1,0 +1,56 @@
+"""Sources that plan their own splits, and can read once more what a job has read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from stateplan.connectors.splits import Split
+
+S = TypeVar("S", bound=Split)
+
+
+class HistoryLost(Exception):  # noqa: N818 - a fact about the other system
+    """Why what a source has read cannot be read again, as a part of a sentence."""
+
+
+@dataclass(frozen=True)
+class PastSplit(Generic[S]):
+    """A split that a job has read.
+
+    Attributes:
+        split: what is read.
+        at: when its rows arrived, ms since 1970; None where the other system does not say.
+        size: about how many bytes it has.
+        seq: orders it among those of the same time.
+        rest: a split of the same part without rows; None for a source without parts.
+    """
+
+    split: S
+    at: int | None
+    size: int
+    seq: str
+    rest: S | None = None
+
+
+class RepeatableSource(ABC, Generic[S]):
+    """What an :class:`connectors.protocol.OffsetSource` is besides, whose rows can be read again."""
+
+    @abstractmethod
+    def history(
+        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int
+    ) -> Iterator[PastSplit[S]]:
+        """On the driver: what a job that began at ``begin`` has read up to ``end``, once more, and no other rows.
+
+        Args:
+            begin: what ``initial_offset`` returned to the job.
+            end: an offset of the job.
+            step: over how much time the rows of a split may have arrived, ms; None for any.
+            size: about how many bytes a split may have.
+
+        Raises:
+            HistoryLost: the rows are not there any more, or may be others.
+            StateplanError: as the methods that plan.
+        """
