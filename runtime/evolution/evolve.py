@@ -24,6 +24,7 @@ from stateplan.common.paths import AnyPath, copy_tree, remove_tree
 from stateplan.common.settings import parallelism
 from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.runtime.beginnings import forget_beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint, lock_folder
 from stateplan.runtime.checkpoint.live_ttl import Record, editing, read_ttls
 from stateplan.runtime.checkpoint.record import BatchRecord
@@ -273,6 +274,8 @@ class _Evolution:
                 copy_tree(self.old.folder / "splits" / before, splits / entry.markers)
             elif number is not None:
                 entry = replace(entry, markers=before)
+            else:
+                forget_beginning(splits / entry.markers)  # of a source of the old plan that has the same name
             numbers.append(number)
             folders.append((before, entry.markers))
             entries.append(entry)

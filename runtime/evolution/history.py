@@ -123,7 +123,7 @@ class History:
         sources = [s for s in sources if s.pipeline.outputs and s.node in self.sources]
         lifetimes = [config.ttl for n in needed for config in job.operators[n].ttl if config.ttl]
         step = min(lifetimes) // _TTL_PARTS if lifetimes else None
-        pieces = {s.node: list(self._pieces(s, step)) for s in sources}
+        pieces = {s.node: list(self.pieces(s, step)) for s in sources}
         steps = _steps(pieces, step, self.batch_bytes * self.tasks)
         operators = tuple(replace(spec, pipeline=_cut(spec.pipeline, needed), late=()) for spec in job.operators)
         return replace(
@@ -131,7 +131,7 @@ class History:
             sources=tuple(
                 replace(
                     s,
-                    reader=HistorySource(s.reader, _with_all_parts(steps[s.node]), self.tasks),
+                    reader=HistorySource(s.reader, with_all_parts(steps[s.node]), self.tasks),
                     marks=INSTANTS,
                 )
                 for s in sources
@@ -141,7 +141,7 @@ class History:
             open_ended=True,
         )
 
-    def _pieces(self, source: SourceSpec, step: int | None) -> Iterator[Piece]:
+    def pieces(self, source: SourceSpec, step: int | None) -> Iterator[Piece]:
         """What the old job has read of a source. Raises CheckpointError CKPT054.
 
         Args:
@@ -223,7 +223,7 @@ class History:
         return CheckpointError("CKPT054", what=what, why=why, folder=self.old.folder)
 
 
-def _with_all_parts(steps: Mapping[int, Sequence[Piece]]) -> dict[int, list[Piece]]:
+def with_all_parts(steps: Mapping[int, Sequence[Piece]]) -> dict[int, list[Piece]]:
     """Pieces by instant, with one without rows for each part that has none then: an operator forgets parts that a
     micro-batch does not name."""
     rests = {p.rest.part: replace(p, split=p.rest, size=0) for some in steps.values() for p in some if p.rest}

@@ -1,0 +1,113 @@
+"""What a job reads again of a source whose splits the connector plans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import polars as pl
+import pytest
+
+from stateplan.common.errors import CheckpointError, DataError
+from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource
+from stateplan.connectors.kafka.splits import KafkaSplit
+from stateplan.connectors.protocol import Offset, OffsetSource
+from stateplan.runtime.evolution.history import History, Piece, with_all_parts
+from stateplan.runtime.jobgraph import Pipeline, SourceSpec
+from stateplan.runtime.spark.checkpoint_files import BatchOffsets
+
+READ_AT = 1_000
+
+
+class Ledger(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
+    """Has a row for each number between two offsets, which arrived at some time."""
+
+    split_type = KafkaSplit
+
+    def __init__(self, times: Sequence[int | None] = (), failure: Exception | None = None) -> None:
+        self.times, self.failure = times, failure
+
+    def initial_offset(self) -> Offset:
+        return {"at": 0}
+
+    def latest_offset(self, start: Offset) -> Offset:
+        return start
+
+    def plan(self, start: Offset, end: Offset) -> list[KafkaSplit]:
+        return [KafkaSplit("t", 0, n, n + 1) for n in range(start["at"], end["at"])]
+
+    def read(self, split: KafkaSplit) -> Iterator[pl.DataFrame]:
+        yield from ()
+
+    def history(
+        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int
+    ) -> Iterator[PastSplit[KafkaSplit]]:
+        if self.failure is not None:
+            raise self.failure
+        for split in self.plan(begin, end):
+            yield PastSplit(split, self.times[split.start], 1, str(split.start))
+
+
+def pieces_of(
+    folder: Path, reader: Ledger, begin: Offset | None, end: Offset | None, step: int | None = None
+) -> list[tuple[int, int]]:
+    """The first offset of each piece that is read again, and its time."""
+    if begin is not None:
+        (folder / "splits" / "marks").mkdir(parents=True)
+        (folder / "splits" / "marks" / "beginning.json").write_text(json.dumps(begin))
+    old = SimpleNamespace(
+        folder=folder,
+        batch=7,
+        layout=SimpleNamespace(sources=[SimpleNamespace(node=1, markers="marks")]),
+        spark=SimpleNamespace(planned=lambda batch: BatchOffsets({"batchTimestampMs": READ_AT}, (end,))),
+    )
+    history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20)
+    spec = SourceSpec("uid", "t", "ledger", reader, Pipeline((), ()), 2)
+    return [(cast("KafkaSplit", piece.split).start, piece.at) for piece in history.pieces(spec, step)]
+
+
+def test_what_was_read_is_read_again_and_nothing_arrives_after_it_was_read(tmp_path: Path) -> None:
+    reader = Ledger((1, 2, 3, 5_000, 6_000))
+    assert pieces_of(tmp_path, reader, {"at": 1}, {"at": 4}) == [(1, 2), (2, 3), (3, READ_AT)]
+
+
+def test_a_source_that_has_read_nothing_has_no_history(tmp_path: Path) -> None:
+    assert pieces_of(tmp_path, Ledger(), None, None) == []
+
+
+def test_rows_without_a_time_are_enough_where_nothing_expires(tmp_path: Path) -> None:
+    assert pieces_of(tmp_path, Ledger((None, None)), {"at": 0}, {"at": 2}) == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("begin", "reader", "reason"),
+    [
+        (None, Ledger((1, 2)), "the checkpoint does not say where the old job began to read it"),
+        ({"at": 0}, Ledger((1, None)), "it does not say when its rows arrived, and state of the plan expires"),
+        ({"at": 0}, Ledger(failure=HistoryLost("the rows are gone")), "the rows are gone"),
+        ({"at": 0}, Ledger(failure=DataError("DATA454.hole", name="t", version=3, first=4, last=3)), "DATA454"),
+    ],
+)
+def test_history_that_is_lost_is_refused(begin: Offset | None, reader: Ledger, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError) as error:
+        pieces_of(tmp_path, reader, begin, {"at": 2}, step=10)
+    assert error.value.code == "CKPT054"
+    assert error.value.message.startswith("the history of table 't' cannot be read again: ")
+    assert reason in error.value.message
+
+
+def test_every_part_is_named_at_every_instant() -> None:
+    def piece(partition: int, start: int, stop: int, at: int) -> Piece:
+        part = f"t/{partition}"
+        rest = KafkaSplit("t", partition, 9, 9, part=part)
+        return Piece(at, 1, KafkaSplit("t", partition, start, stop, part=part), "", rest)
+
+    steps = with_all_parts({5: [piece(0, 0, 1, 5)], 6: [piece(1, 0, 9, 6), piece(0, 1, 9, 6)]})
+    names = {
+        at: [(p.split.part, cast("KafkaSplit", p.split).stop > cast("KafkaSplit", p.split).start) for p in some]
+        for at, some in steps.items()
+    }
+    assert names == {5: [("t/0", True), ("t/1", False)], 6: [("t/1", True), ("t/0", True)]}
