@@ -1,4 +1,4 @@
-"""Where the sources of a job that plan their own splits began to read: a file in the folder of each source.
+"""Where the sources of a job began to read that can be read again: a file in the folder of each source.
 
 Spark records where a micro-batch ends, and not where the first one begins. It asks the source, again after a failure:
 the end of a topic is another one by then.
@@ -10,15 +10,17 @@ import json
 from typing import Any
 
 from stateplan.common.paths import AnyPath, write_whole
+from stateplan.connectors.history import RepeatableSource
 from stateplan.connectors.protocol import Offset, OffsetSource
 
 _NAME = "beginning.json"
 
 
 def first_offset(source: OffsetSource[Any]) -> Offset:
-    """Where a source begins, which is recorded when it is first asked. Raises OSError when it cannot be recorded."""
+    """Where a source begins. For one that can be read again, it is recorded when it is first asked. Raises OSError
+    when it cannot be recorded."""
     folder = source.folder
-    if folder is None:
+    if folder is None or not isinstance(source, RepeatableSource):
         return source.initial_offset()
     recorded = beginning(folder)
     if recorded is not None:

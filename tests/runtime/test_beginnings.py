@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
+from stateplan.connectors.history import PastSplit, RepeatableSource
 from stateplan.connectors.protocol import Offset, OffsetSource
 from stateplan.connectors.splits import RangeSplit
 from stateplan.runtime.beginnings import beginning, first_offset, forget_beginning
 
 
-class Growing(OffsetSource[RangeSplit]):
+class Growing(OffsetSource[RangeSplit], RepeatableSource[RangeSplit]):
     """Begins at its end, which is another one each time."""
 
     split_type = RangeSplit
@@ -29,6 +31,11 @@ class Growing(OffsetSource[RangeSplit]):
         return []
 
     def read(self, split: RangeSplit) -> Iterator[pl.DataFrame]:
+        yield from ()
+
+    def history(
+        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int
+    ) -> Iterator[PastSplit[RangeSplit]]:
         yield from ()
 
 
