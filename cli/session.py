@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stateplan.plans.trial import Trial, Variant
     from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.runtime.job import Job
+    from stateplan.session.evolution_preview import EvolutionPreview
 
 _QUERIES = (exp.Insert, exp.Query, nodes.StatementSet, nodes.ExecuteStatement, nodes.CreateTableAs)
 _STARTS_JOB = (*_QUERIES, nodes.ExecutePlan)
@@ -145,6 +146,13 @@ class Session:
         for note in notes:
             self._console.note(note)
         return evolved
+
+    def preview_evolution(self, plan: str, checkpoint: str) -> EvolutionPreview:
+        """What :meth:`evolve_plan` would do. Raises as :meth:`CompiledPlan.preview_evolution`."""
+        preview, notes = self._environment.load_plan(PlanReference.from_file(plan)).preview_evolution(checkpoint)
+        for note in notes:
+            self._console.note(note)
+        return preview
 
     def try_plan(self, plan: str, variants: Sequence[Variant], never: bool) -> Trial:
         """Runs variants of a plan over its input, and compares them with the plan, or with one that forgets nothing.

@@ -20,6 +20,7 @@ from stateplan.session.table import Table
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument, TtlGiven
     from stateplan.runtime.evolution.evolve import Evolved
+    from stateplan.session.evolution_preview import EvolutionPreview
 
 
 class CompiledPlan:
@@ -138,6 +139,21 @@ class CompiledPlan:
             StateplanError: whatever else keeps the checkpoint from being made.
         """
         return self._session.starter.evolve(self.document, os.fspath(checkpoint))
+
+    def preview_evolution(self, checkpoint: str | os.PathLike[str]) -> tuple[EvolutionPreview, Sequence[str]]:
+        """What :meth:`evolve` would do with the state of each operator, why, and what it would read. Nothing is
+        written, and the job of the other plan may run.
+
+        Args:
+            checkpoint: a savepoint, or the checkpoint directory of a job.
+
+        Returns:
+            The preview, and notes on the plan.
+
+        Raises:
+            StateplanError: what keeps the checkpoint from being made. That state would be lost is in the preview.
+        """
+        return self._session.starter.preview(self.document, os.fspath(checkpoint))
 
 
 def compile_plan(session: Session, statement: str) -> CompiledPlan:

@@ -8,13 +8,12 @@ Codes: CKPT003, CKPT022, CKPT023.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import CheckpointError, StateplanError
 from stateplan.common.settings import value
 from stateplan.common.ttl import outlives
-from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.base import TTL_OPTIONS
 from stateplan.planner.catalog.manager import CatalogManager
@@ -82,28 +81,55 @@ def evolve_from(
     Raises:
         CheckpointError: CKPT003, some of the state does not fit and that is not accepted.
     """
-    old = PlanDocument.parse(old_text)
-    diff = compare(old, document)
-    continuation = _continuation(old, document, diff, ("rewrite", "derive"))
-    anew = frozenset(o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None)
-    continuation = replace(continuation, anew=anew)
-    accept = value(options, ACCEPT)
-    mine = [o for o in diff.operators if o.new is not None and o.stateful and _is_fed(document.graph, o, continuation)]
-    _require_accepted(mine, origin, "backfill" if accept == "none" else accept, ("reset", "unknown"))
-    notes += _state_notes(old, document, diff)
-    return continuation
+    evolution = Evolution.between(old_text, document)
+    evolution.check(options, origin)
+    notes += _state_notes(evolution.old, document, evolution.diff)
+    return evolution.continuation
+
+
+@dataclass(frozen=True)
+class Evolution:
+    """How a plan goes on from the state of another one in a checkpoint of its own.
+
+    Attributes:
+        old, new: the plans.
+        diff: what changed.
+        continuation: what the new one uses of the old one.
+    """
+
+    old: PlanDocument
+    new: PlanDocument
+    diff: PlanDiff
+    continuation: Continuation
+
+    @staticmethod
+    def between(old_text: str, document: PlanDocument) -> Evolution:
+        """From the text of the plan that wrote the checkpoint to another plan."""
+        old = PlanDocument.parse(old_text)
+        diff = compare(old, document)
+        anew = frozenset(o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None)
+        continuation = replace(_continuation(old, document, diff, ("rewrite", "derive")), anew=anew)
+        return Evolution(old, document, diff, continuation)
+
+    def check(self, options: Mapping[str, str], origin: str) -> None:
+        """Raises CheckpointError CKPT003, some of the state does not fit and the options do not accept that. Arguments
+        as :func:`evolve_from`."""
+        accept = value(options, ACCEPT)
+        operators = [o for o in self.diff.operators if o.new is not None and o.stateful and self.is_fed(o)]
+        _require_accepted(operators, origin, "backfill" if accept == "none" else accept, ("reset", "unknown"))
+
+    def is_fed(self, operator: OperatorDiff) -> bool:
+        """Whether an operator of the new plan gets rows of a source that reads on: there are rows that it has to
+        know."""
+        assert operator.new is not None
+        graph = self.new.graph
+        return not upstream(graph, graph.node(operator.new.id)).isdisjoint(self.continuation.sources)
 
 
 def needs_new_checkpoint(old_text: str, document: PlanDocument) -> bool:
     """Whether ``document`` cannot go on in place from the state of the plan ``old_text`` without losing any."""
     diff = compare(PlanDocument.parse(old_text), document)
     return any(o.verdict in ("derive", "backfill") for o in diff.operators)
-
-
-def _is_fed(graph: ExecGraph, operator: OperatorDiff, continuation: Continuation) -> bool:
-    """Whether an operator of the new plan gets rows of a source that reads on: there are rows that it has to know."""
-    assert operator.new is not None
-    return not upstream(graph, graph.node(operator.new.id)).isdisjoint(continuation.sources)
 
 
 def _continuation(

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
 
     from stateplan.common.secrets import Secrets
     from stateplan.execnodes.graph import ExecGraph
+    from stateplan.runtime.checkpoint.slots import Continuation
     from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.runtime.job import Job, OnProgress
     from stateplan.runtime.spark.session import SparkSession
+    from stateplan.runtime.start import Submission
+    from stateplan.session.evolution_preview import EvolutionPreview
 
 Around: TypeAlias = AbstractContextManager[None]
 """What is done around the start of a job."""
@@ -127,15 +130,61 @@ class JobStarter:
         Raises:
             StateplanError: as :meth:`document`, and :func:`runtime.evolution.evolve.evolve`.
         """
-        from stateplan.runtime.user_functions import bind_functions
-
         notes: list[str] = []
         options = of_mode(self.config.to_dict())
         with document.placing():
-            graph, secrets = self._restore(document, notes)
-            self.host.check_graph(with_secrets(graph, secrets))
-            graph = bind_functions(graph, self.catalog.functions.of_plan)
-            return self._evolve(without_secrets(document, secrets), graph, options, secrets, origin, notes), notes
+            document, graph, secrets = self._bind(document, notes)
+            return self._evolve(document, graph, options, secrets, origin, notes), notes
+
+    @coded_error()
+    def preview(self, document: PlanDocument, origin: str) -> tuple[EvolutionPreview, Sequence[str]]:
+        """What :meth:`evolve` would do, and notes for the user. Nothing is written, and the old job may run. Arguments
+        and errors as there; CKPT003 is not raised but in the preview."""
+        from stateplan.runtime.evolution.estimate import Survey
+        from stateplan.runtime.spark.hadoop import checkpoint_path
+        from stateplan.session.evolution_preview import EvolutionPreview
+        from stateplan.session.restart import Evolution
+
+        notes: list[str] = []
+        options = of_mode(self.config.to_dict())
+        evolution: Evolution | None = None
+
+        def compare(old_text: str) -> Continuation:
+            nonlocal evolution
+            evolution = Evolution.between(old_text, document)
+            return evolution.continuation
+
+        with document.placing():
+            document, graph, secrets = self._bind(document, notes)
+            submission = self._submission(document, graph, options, secrets, compare)
+            survey = Survey(submission, checkpoint_path(origin, options))
+            assert evolution is not None
+            return EvolutionPreview.of(evolution, survey.estimate(), options, origin), notes
+
+    @coded_error()
+    def check_evolution(self, document: PlanDocument, origin: str) -> None:
+        """Raises what keeps :meth:`evolve` from making a checkpoint, as far as it can be known before. The old job may
+        run. Arguments as there."""
+        from stateplan.runtime.evolution.estimate import Survey
+        from stateplan.runtime.spark.hadoop import checkpoint_path
+        from stateplan.session.restart import evolve_from
+
+        options = of_mode(self.config.to_dict())
+        with document.placing():
+            document, graph, secrets = self._bind(document, [])
+            submission = self._submission(
+                document, graph, options, secrets, lambda old_text: evolve_from(old_text, document, options, origin, [])
+            )
+            Survey(submission, checkpoint_path(origin, options))
+
+    def _bind(self, document: PlanDocument, notes: list[str]) -> tuple[PlanDocument, ExecGraph, Secrets]:
+        """A plan without its secrets, its graph with the tables and functions of the session, and its secrets. Raises
+        as :meth:`document`."""
+        from stateplan.runtime.user_functions import bind_functions
+
+        graph, secrets = self._restore(document, notes)
+        self.host.check_graph(with_secrets(graph, secrets))
+        return without_secrets(document, secrets), bind_functions(graph, self.catalog.functions.of_plan), secrets
 
     def _evolve(
         self,
@@ -149,20 +198,34 @@ class JobStarter:
         """Fills a checkpoint from another one. Arguments as :meth:`_start`; ``origin`` is the path of the other one."""
         from stateplan.runtime.evolution.evolve import evolve
         from stateplan.runtime.spark.hadoop import checkpoint_path
-        from stateplan.runtime.start import Submission
         from stateplan.session.restart import evolve_from
 
-        submission = Submission(
+        submission = self._submission(
+            document, graph, options, secrets, lambda old_text: evolve_from(old_text, document, options, origin, notes)
+        )
+        return evolve(submission, checkpoint_path(origin, options))
+
+    def _submission(
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        options: Mapping[str, str],
+        secrets: Secrets,
+        check_restart: Callable[[str], Continuation],
+    ) -> Submission:
+        """A plan that is to go on from another checkpoint. Arguments as :meth:`_start`, and of a submission."""
+        from stateplan.runtime.start import Submission
+
+        return Submission(
             graph,
             options,
             document.text,
-            lambda old_text: evolve_from(old_text, document, options, origin, notes),
+            check_restart,
             console=self.console,
             on_progress=self.on_progress,
             spark=self.spark,
             secrets=secrets,
         )
-        return evolve(submission, checkpoint_path(origin, options))
 
     def _evolve_first(
         self,

@@ -33,10 +33,10 @@ def evolve(
             help="A savepoint, or the checkpoint directory of a job that has ended. It is only read.",
         ),
     ],
-    target: Annotated[
-        str, typer.Option("--to", metavar="NEW", help="The checkpoint directory to fill. It must be empty.")
-    ],
     pairs: SettingsOption,
+    target: Annotated[
+        str | None, typer.Option("--to", metavar="NEW", help="The checkpoint directory to fill. It must be empty.")
+    ] = None,
     file: ScriptOption = None,
     accept: Annotated[
         Accept | None,
@@ -46,13 +46,30 @@ def evolve(
             "also where it cannot be determined."
         ),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only print what would become of the state of each operator, why, and what would be read. The job of "
+            "the old plan may run.",
+        ),
+    ] = False,
 ) -> None:
     """Make a checkpoint for a changed plan from the checkpoint of the plan before."""
     from stateplan.cli.session import Session
 
-    options = {**settings(pairs), "execution.checkpointing.dir": target}
+    options = settings(pairs)
     if accept is not None:
         options["execution.state-recovery.accept"] = accept.value
+    if dry_run:
+        preview = Session(console, options, file).preview_evolution(plan, checkpoint)
+        console.show(preview.to_text(), preview.to_json())
+        if preview.refusal is not None:
+            raise preview.refusal
+        return
+    if target is None:
+        raise typer.BadParameter("missing --to NEW (or --dry-run, which only prints what would be done)")
+    options["execution.checkpointing.dir"] = target
     evolved = Session(console, options, file).evolve_plan(plan, checkpoint)
     names = ", ".join(evolved.operators) or "no operator"
     text = (

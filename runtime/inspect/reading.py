@@ -239,6 +239,28 @@ def _linked(folder: Path) -> str:
     return str(link)
 
 
+def _stored(spark: SparkSession, snapshot: Snapshot, number: int, variable: str) -> DataFrame:
+    """What one of Spark's operators has stored in a variable of state, with the grouping key as ``slot``."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    reader = spark.read.format("statestore").option("operatorId", number).option("stateVarName", variable)
+    frame = reader.option("batchId", snapshot.batch).load(_location(snapshot.spark.folder))
+    return frame.withColumn("slot", F.col("key.slot"))
+
+
+def stored_manifests(spark: SparkSession, snapshot: Snapshot) -> Iterator[tuple[int, int, str]]:
+    """The lists of runs of all slots: Spark's number of its operator, Spark's grouping key of the slot, the list.
+    Raises what Spark raises; see :func:`reading`."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    parts = [
+        _stored(spark, snapshot, n, "manifest").select(F.lit(n).alias("number"), "slot", F.col("value.text"))
+        for n in snapshot.spark.operators
+    ]
+    if parts:
+        yield from reduce(lambda a, b: a.unionAll(b), parts).collect()
+
+
 def stored_runs(spark: SparkSession, snapshot: Snapshot, operators: Sequence[OperatorState]) -> StoredRuns:
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -248,29 +270,17 @@ def stored_runs(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Ope
         for label, group in operator.labels(snapshot.key_groups).items()
     }
 
-    location = _location(snapshot.spark.folder)
-
-    def read(number: int, variable: str) -> DataFrame:
-        reader = spark.read.format("statestore").option("operatorId", number).option("stateVarName", variable)
-        frame = reader.option("batchId", snapshot.batch).load(location)
-        return frame.withColumn("slot", F.col("key.slot"))
-
     manifests: dict[int, str] = {}
     times: dict[int, str] = {}
     places: dict[int, set[int]] = {}
-    parts = [
-        read(n, "manifest").select(F.lit(n).alias("number"), "slot", F.col("value.text").alias("text"))
-        for n in snapshot.spark.operators
-    ]
-    if parts:
-        for number, slot, text in reduce(lambda a, b: a.unionAll(b), parts).collect():
-            if slot in owners:
-                manifests[slot] = text
-                time = stored_time(text)
-                if time is not None:
-                    times[owners[slot][0]] = time
-                if stored_keys(text):
-                    places.setdefault(number, set()).add(slot)
+    for number, slot, text in stored_manifests(spark, snapshot):
+        if slot in owners:
+            manifests[slot] = text
+            time = stored_time(text)
+            if time is not None:
+                times[owners[slot][0]] = time
+            if stored_keys(text):
+                places.setdefault(number, set()).add(slot)
     wanted_manifests = {
         slot: text
         for slot, text in manifests.items()
@@ -283,7 +293,7 @@ def stored_runs(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Ope
         snapshot.now,
     )
     frames = [
-        read(number, "runs")
+        _stored(spark, snapshot, number, "runs")
         .where(F.col("slot").isin(sorted(slots_of_place)))
         .select("slot", F.col("user_map_key.id").alias("id"), F.col("user_map_value.data").alias("data"))
         for number, slots_of_place in sorted(places.items())

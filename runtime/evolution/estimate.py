@@ -1,0 +1,180 @@
+"""What it costs to make a checkpoint for a changed plan, and whether it can be made. Nothing is written, and neither
+state nor history is read.
+
+The old job may run meanwhile: its last finished micro-batch counts.
+
+Codes: CKPT024, CKPT054, and those of :mod:`runtime.inspect.inspection`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stateplan.common.paths import AnyPath
+from stateplan.common.settings import parallelism
+from stateplan.common.zone import local_time_zone
+from stateplan.connectors.splits import FileSplit
+from stateplan.runtime.checkpoint.directory import Checkpoint
+from stateplan.runtime.checkpoint.slots import Continuation, OperatorEntry, laid_out
+from stateplan.runtime.evolution.history import History, HistorySource, Piece
+from stateplan.runtime.evolution.origins import Origins
+from stateplan.runtime.failures import coded_error
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.inspect.inspection import Snapshot
+from stateplan.runtime.inspect.reading import reading, stored_manifests
+from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.metrics.log import recent_metrics
+from stateplan.runtime.sources import TASK_BYTES
+from stateplan.runtime.spark.session import session
+from stateplan.runtime.spark.tweaks import Tweaks
+from stateplan.runtime.start import Submission, find_place
+from stateplan.runtime.state.runs import RunInfo
+from stateplan.runtime.translate import translate
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What is read to make state.
+
+    Attributes:
+        rows, state_bytes: of old state, as it is stored. Older versions of rows and expired rows count.
+        files: of history.
+        parts: of history that is not in files: instants of a replay, ranges of rows.
+        history_bytes: of these files.
+    """
+
+    rows: int = 0
+    state_bytes: int = 0
+    files: int = 0
+    parts: int = 0
+    history_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What it costs to make a checkpoint.
+
+    Attributes:
+        batch: the micro-batch of the old checkpoint that it would be made from.
+        costs: by node of the new plan, of each operator that gets state. History that several operators need counts
+            for each of them.
+        total: of all of them. State and history that several operators need are read once.
+    """
+
+    batch: int
+    costs: Mapping[int, Cost]
+    total: Cost
+
+
+class Survey:
+    """A checkpoint that a plan is to go on from.
+
+    Args:
+        submission: the plan; its check says which state it can use.
+        origin: the checkpoint, or a savepoint.
+
+    Raises:
+        CheckpointError: CKPT001, CKPT002, CKPT041, it is no checkpoint, or has no finished micro-batch; CKPT005, it is
+            damaged; CKPT024, state does not fit; CKPT054, history cannot be read again.
+        StateplanError: what keeps the plan from being translated, and from ``check_restart``.
+    """
+
+    @coded_error()
+    def __init__(self, submission: Submission, origin: AnyPath) -> None:
+        options = submission.options
+        self.options = options
+        self.old = Snapshot.open(origin)
+        self.continuation = submission.check_restart(self.old.plan_text)
+        job = translate(
+            find_place(submission, Tweaks(options, submission.console)).graph,
+            options,
+            self.old.key_groups,
+            job_id="survey",
+            start_time=Checkpoint.look(origin).created,
+            secrets=submission.secrets,
+        )
+        job, layout = laid_out(job, None, None, 1, str(origin))
+        used = set(self.continuation.operators.values())
+        self.entries = [entry for entry in self.old.layout.operators if entry.node in used]
+        Origins(self.continuation, self.entries, str(origin)).loads(job, layout, local_time_zone(options))
+        self._histories = _histories(self.old, self.continuation, job, options)
+
+    def estimate(self) -> Estimate:
+        """What it costs. The sizes of state are those of the metrics of the job, or else of the lists of stored runs,
+        which Spark reads. Raises CheckpointError CKPT045."""
+        sizes = _logged_sizes(self.old, self.entries)
+        if sizes is None:
+            sizes = _listed_sizes(self.old, self.entries, self.options)
+        costs: dict[int, Cost] = {}
+        for node, origin in self.continuation.operators.items():
+            rows, size = sizes.get(origin, (0, 0))
+            costs[node] = Cost(rows, size)
+        for node, sources in self._histories.items():
+            costs[node] = _history_cost(piece for pieces in sources.values() for piece in pieces)
+        history = {source: pieces for sources in self._histories.values() for source, pieces in sources.items()}
+        whole = _history_cost(piece for pieces in history.values() for piece in pieces)
+        rows, size = (sum(both[place] for both in sizes.values()) for place in (0, 1))
+        return Estimate(self.old.batch, costs, Cost(rows, size, whole.files, whole.parts, whole.history_bytes))
+
+
+def _histories(
+    old: Snapshot, continuation: Continuation, job: JobGraph, options: Mapping[str, str]
+) -> dict[int, dict[int, Sequence[Piece]]]:
+    """By node of the operators whose state is made from history, and by node of the source, what is read of it."""
+    histories: dict[int, dict[int, Sequence[Piece]]] = {}
+    for node in sorted(continuation.anew):
+        history = History(old, continuation.sources, frozenset({node}), parallelism(options), TASK_BYTES)
+        histories[node] = {
+            source.node: [piece for pieces in source.reader.pieces.values() for piece in pieces]
+            for source in history.job(job).sources
+            if isinstance(source.reader, HistorySource)
+        }
+    return histories
+
+
+def _history_cost(pieces: Iterable[Piece]) -> Cost:
+    files = parts = size = 0
+    for piece in pieces:
+        is_file = isinstance(piece.split, FileSplit)
+        files, parts, size = files + is_file, parts + (not is_file), size + piece.size
+    return Cost(files=files, parts=parts, history_bytes=size)
+
+
+def _logged_sizes(old: Snapshot, entries: Sequence[OperatorEntry]) -> dict[int, tuple[int, int]] | None:
+    """Rows and bytes by node of the old plan, as the metrics of its job say; None where they do not say it of all."""
+    record = next((r for r in reversed(recent_metrics(old.folder)) if r.batch == old.batch), None)
+    sizes: dict[int, tuple[int, int]] = {}
+    for entry in entries:
+        size = None if record is None else record.state.get(entry.uid)
+        if size is None or size.partial:
+            return None
+        sizes[entry.node] = sum(size.rows), sum(size.bytes)
+    return sizes
+
+
+def _listed_sizes(
+    old: Snapshot, entries: Sequence[OperatorEntry], options: Mapping[str, str]
+) -> dict[int, tuple[int, int]]:
+    """Rows and bytes by node of the old plan, from the lists of stored runs of its key groups."""
+    owners = {slot_label(entry.first + group): entry.node for entry in entries for group in range(old.key_groups)}
+    if not owners:
+        return {}
+
+    def work() -> dict[int, tuple[int, int]]:
+        sizes = dict.fromkeys((entry.node for entry in entries), (0, 0))
+        for _, slot, text in stored_manifests(session(options), old):
+            if slot in owners:
+                rows, size = sizes[owners[slot]]
+                runs = _runs(text)
+                sizes[owners[slot]] = rows + sum(run.stored for run in runs), size + sum(run.size for run in runs)
+        return sizes
+
+    return reading(old, work)
+
+
+def _runs(manifest: str) -> Collection[RunInfo]:
+    """The parts of runs that a manifest lists, each stored frame once."""
+    lists = json.loads(manifest)["tables"].values()
+    return {run.id: run for entries in lists for run in (RunInfo(*entry) for entry in entries)}.values()
