@@ -63,10 +63,22 @@ class StateTime(NamedTuple):
     text: str
 
 
-Content: TypeAlias = Rows | PartWatermark | Touch | StateRows | StateTime
+class StoredState(NamedTuple):
+    """A part of stored state that the receiver begins with, as it is.
+
+    Attributes:
+        key: under which it is stored; empty for the lists of runs.
+        data: the value.
+    """
+
+    key: str
+    data: bytes
+
+
+Content: TypeAlias = Rows | PartWatermark | Touch | StateRows | StateTime | StoredState
 """What a blob brings."""
 
-_ROWS, _WATERMARK, _TOUCH, _STATE, _TIME = b"r", b"w", b"t", b"s", b"e"
+_ROWS, _WATERMARK, _TOUCH, _STATE, _TIME, _STORED = b"r", b"w", b"t", b"s", b"e", b"v"
 
 
 class Blob(NamedTuple):
@@ -102,6 +114,9 @@ class Blob(NamedTuple):
                 kind, body = _WATERMARK, (content.packed(),)
             case StateRows(table, data):
                 kind, body = _STATE, (_TABLE.pack(table), data)
+            case StoredState(key, data):
+                name = key.encode()
+                kind, body = _STORED, (_TABLE.pack(len(name)), name, data)
             case StateTime(text):
                 kind, body = _TIME, (text.encode(),)
             case Touch():
@@ -122,6 +137,10 @@ class Blob(NamedTuple):
         elif kind == _STATE:
             [table] = _TABLE.unpack_from(data, start)
             content = StateRows(table, data[start + _TABLE.size :])
+        elif kind == _STORED:
+            [name_length] = _TABLE.unpack_from(data, start)
+            name_end = start + _TABLE.size + name_length
+            content = StoredState(data[start + _TABLE.size : name_end].decode(), data[name_end:])
         elif kind == _TIME:
             content = StateTime(data[start:].decode())
         else:

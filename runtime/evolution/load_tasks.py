@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from stateplan.runtime.evolution.conversion import Converted, StateLoad
-from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, blob_batch, encode, split
+from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, StoredState, blob_batch, encode, split
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.reading import SlotStates
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
@@ -60,14 +60,22 @@ class SendState:
 
     def _batches(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for operator, group, state in self.slots.states(batches):
-            stored_tables = self.slots.operators[operator].tables
-            tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}
+            tables: dict[str, pl.DataFrame] | None = None
             for number, load in enumerate(self.loads):
                 for origin, conversion in () if load is None else load.conversions:
-                    if origin == operator:
-                        for converted in conversion(tables):
-                            blobs = self._blobs(number, group, converted, f"{operator:04d}\0{group:06d}")
-                            yield from (blob_batch([blob]) for blob in blobs)
+                    if origin != operator:
+                        continue
+                    seq = f"{operator:04d}\0{group:06d}"
+                    if load is not None and load.as_stored:
+                        label = self.receivers.label(number, group)
+                        for key, data in state.stored():
+                            yield blob_batch([Blob(label, 0, seq, 0, StoredState(key, data))])
+                        continue
+                    if tables is None:
+                        stored_tables = self.slots.operators[operator].tables
+                        tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}
+                    for converted in conversion(tables):
+                        yield from (blob_batch([blob]) for blob in self._blobs(number, group, converted, seq))
 
     def _blobs(self, operator: int, group: int, converted: Converted, seq: str) -> Iterator[Blob]:
         groups = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stateplan.common.changelog import column
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, Move, OperatorEntry, misfit, source_columns
@@ -57,7 +57,8 @@ class Origins:
             if move is not None and move.form in ("keys", "first"):
                 loads.append(self._keyed(spec, number, columns, move, time_zone))
                 continue
-            loads.append(_load(spec.kernel, number, columns, move, time_zone))
+            load = _load(spec.kernel, number, columns, move, time_zone)
+            loads.append(replace(load, as_stored=move is None and self.entries[number].rewrite is None))
         return tuple(loads)
 
     def _keyed(

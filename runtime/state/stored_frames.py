@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 import polars as pl
@@ -88,18 +88,8 @@ class Parts:
 
         def get() -> bytes:
             self.misses += 1
-            chunks = []
-            for n in range(info.chunks):
-                chunk = self._store.get(f"{info.id}/{n}")
-                if chunk is None:
-                    raise CheckpointError("CKPT011", id=info.id, name=table.name, where=self._place, hint=_RESTORE)
-                chunks.append(chunk)
-            data = b"".join(chunks) if len(chunks) > 1 else chunks[0]
-            if len(data) != info.size:
-                raise self._damage_error(table, info, f"it has {len(data)} bytes", f"{info.size} bytes")
-            if zlib.crc32(data) != info.check:
-                raise self._damage_error(table, info, f"its bytes have the CRC-32 {zlib.crc32(data)}", str(info.check))
-            return data
+            chunks = [data for _, data in self.stored(table, info)]
+            return b"".join(chunks) if len(chunks) > 1 else chunks[0]
 
         self.loads += 1
         try:
@@ -113,6 +103,27 @@ class Parts:
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
             raise self._damage_error(table, info, str(cause)) from cause
         return rows
+
+    def stored(self, table: StateTable, info: RunInfo) -> Iterator[tuple[str, bytes]]:
+        """The values of a stored frame, each with its key. Raises CheckpointError CKPT011; CKPT012, after the last
+        one."""
+        size = check = 0
+        for n in range(info.chunks):
+            key = f"{info.id}/{n}"
+            chunk = self._store.get(key)
+            if chunk is None:
+                raise CheckpointError("CKPT011", id=info.id, name=table.name, where=self._place, hint=_RESTORE)
+            size, check = size + len(chunk), zlib.crc32(chunk, check)
+            yield key, chunk
+        if size != info.size:
+            raise self._damage_error(table, info, f"it has {size} bytes", f"{info.size} bytes")
+        if check != info.check:
+            raise self._damage_error(table, info, f"its bytes have the CRC-32 {check}", str(info.check))
+
+    def adopt(self, key: str, data: bytes) -> None:
+        """Stores a value of a frame as another checkpoint has it."""
+        self._store.put(key, data)
+        self.bytes_written += len(data)
 
     def load(self, table: StateTable, info: RunInfo) -> Rows:
         """The rows of a part, those in its range only.
