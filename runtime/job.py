@@ -139,6 +139,11 @@ class Job(ABC):
         """
         raise RunError("RUN059", id=self.job_id)
 
+    def finish(self) -> None:
+        """Stops the job at the end of the micro-batch in hand, so that another job can go on from its checkpoint. The
+        job has FINISHED then. Raises as :meth:`stop_with_savepoint`."""
+        raise RunError("RUN059", id=self.job_id)
+
     @property
     def status(self) -> JobStatus:
         """Its current status."""

@@ -63,6 +63,12 @@ class SparkJob(Job):
         self._over.wait()
 
     def stop_with_savepoint(self, folder: AnyPath, drain: bool = False) -> None:
+        self._end_with(folder, drain)
+
+    def finish(self) -> None:
+        self._end_with(None, drain=False)
+
+    def _end_with(self, folder: AnyPath | None, drain: bool) -> None:
         with self._lock:
             if self._ending or self._stopped or self._saving is not None:
                 raise RunError(
@@ -146,7 +152,8 @@ class SparkJob(Job):
             queries.drain()
         self._run.settle()
         try:
-            write_savepoint(checkpoint.folder, saving.folder, saving.drain)
+            if saving.folder is not None:
+                write_savepoint(checkpoint.folder, saving.folder, saving.drain)
         except CheckpointError as error:
             with self._lock:
                 if not self._stopped:
@@ -159,16 +166,16 @@ class SparkJob(Job):
 
 @dataclass
 class _Saving:
-    """A savepoint that a job is to write when its query has stopped.
+    """An end at the end of a micro-batch, and a savepoint that a job is to write when its query has stopped.
 
     Attributes:
-        folder: of the savepoint.
+        folder: of the savepoint; None for none.
         drain: whether event time is brought to its end first.
         done: set when it is written, or is not going to be.
         error: why it is not written.
     """
 
-    folder: AnyPath
+    folder: AnyPath | None
     drain: bool
     done: threading.Event = field(default_factory=threading.Event)
     error: StateplanError | None = None

@@ -49,7 +49,7 @@ _FIRST = (
     *("REPLACE", "RESET", "ROLLBACK", "SELECT", "SET", "SHOW", "STATEMENT", "STOP", "UNLOAD", "USE", "VALUES", "WITH"),
 )
 _NEXT = {
-    "ALTER": "PLAN TABLE VIEW FUNCTION",
+    "ALTER": "JOB PLAN TABLE VIEW FUNCTION",
     "BEGIN": "STATEMENT",
     "COMPILE": "PLAN AND",
     "CREATE": "CATALOG DATABASE FUNCTION TABLE TEMPORARY VIEW",
@@ -147,6 +147,8 @@ def _candidates(
     first = words[0] if words else ""
     if not words:
         return _starting(_FIRST, partial)
+    if words[:2] == ["ALTER", "JOB"]:
+        return _starting({3: ["USING"], 4: ["PLAN"]}.get(len(words), ()), partial)
     if words[:2] == ["ALTER", "PLAN"]:
         follows = {3: "SET", 4: "TTL"}.get(len(words)) or ("FOR" if words[-2] == "TTL" else "TTL")
         return _starting([follows] if words[-1] in ("", "SET", ",") else (), partial)

@@ -65,6 +65,9 @@ class JobJournal(Protocol):
     def place(self, record: JobRecord) -> str:
         """Sets the id of a job that is about to start, and gives it a directory for its checkpoint."""
 
+    def has_placed(self, checkpoint: str) -> bool:
+        """Whether a directory is one that it gave to a job."""
+
     def started(self, record: JobRecord) -> None:
         """The job begins now; called before it does anything. Raises StateplanError when it must not."""
 
@@ -93,6 +96,8 @@ class JobEntry:
         options: of the session.
         last: its figures when it ended.
         savepoint: the path of the one that it was stopped with.
+        record: what it takes to start it again.
+        suspended: whether it is stopped to be continued, by another plan or by its own.
     """
 
     id: str
@@ -108,6 +113,8 @@ class JobEntry:
     options: dict[str, str] = field(default_factory=dict)
     last: JobView | None = field(default=None, repr=False)
     savepoint: str | None = None
+    record: JobRecord | None = field(default=None, repr=False)
+    suspended: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -172,6 +179,7 @@ class Jobs:
         """A job that has just been started; its entry follows it to its end."""
         entry = JobEntry(hex_id(job.job_id), record.name, record.statement, record.started or _now_millis(), job)
         entry.checkpoint, entry.plan, entry.options = job.checkpoint, record.plan, record.options
+        entry.record = record
         self.list(entry)
         if entry.plan is not None:
             self._notify(entry)
@@ -230,6 +238,13 @@ class Jobs:
         entry.job = None
         if restarts:
             return
+        if entry.suspended and job.error is None:
+            entry.status = RESTARTING
+            return
+        self._close(entry)
+
+    def _close(self, entry: JobEntry) -> None:
+        """A job has ended, with the status and the error that its entry says."""
         entry.ended = _now_millis()
         if self._journal is not None:
             self._journal.ended(entry)
@@ -292,6 +307,43 @@ class Jobs:
         job.stop_with_savepoint(folder, drain)
         entry.savepoint = f"file:{folder}" if isinstance(folder, Path) else str(folder)
         return entry.savepoint
+
+    def suspend(self, entry: JobEntry, place: Place | None = None) -> None:
+        """Stops a job at the end of its micro-batch in hand, to be continued: until then its status is RESTARTING, and
+        a journal has it as running.
+
+        Raises:
+            RunError: RUN052, it has ended.
+            StateplanError: what made it fail meanwhile.
+        """
+        _, job = self._running_job(entry.id, place)
+        entry.suspended = True
+        try:
+            job.finish()
+        except BaseException:
+            entry.suspended = False
+            if entry.status == RESTARTING and entry.job is None:  # it came to its end by itself
+                self.give_up(entry)
+            raise
+
+    def give_up(self, entry: JobEntry, error: StateplanError | None = None) -> None:
+        """A suspended job is not continued, because another one goes on in its place, or because of an error.
+
+        Raises:
+            RunError: RUN052, somebody has stopped it meanwhile.
+        """
+        if entry.status != RESTARTING:
+            raise RunError("RUN052", id=entry.id, status=entry.status)
+        entry.status = "FINISHED" if error is None else "FAILED"
+        entry.error = None if error is None else str(error)
+        self._close(entry)
+
+    def place_beside(self, checkpoint: str, record: JobRecord) -> str | None:
+        """A directory for the checkpoint of a job that takes the place of another one, from where that was given its
+        directory ``checkpoint``, and sets its id; None where the user gave it."""
+        if self._journal is None or not self._journal.has_placed(checkpoint):
+            return None
+        return self._journal.place(record)
 
     def _running_job(self, job_id: str, place: Place | None) -> tuple[JobEntry, Job]:
         """A job that runs. Raises RunError RUN060, RUN052."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from stateplan.common.changelog import INSERT_ONLY
+from stateplan.common.errors import CheckpointError
 from stateplan.common.settings import Configuration, of_mode
 from stateplan.common.types import BIGINT
 from stateplan.common.zone import local_time_zone
@@ -94,12 +95,15 @@ class JobStarter:
         )
 
     @coded_error()
-    def document(self, document: PlanDocument, record: JobRecord | None = None) -> TableResult:
+    def document(
+        self, document: PlanDocument, record: JobRecord | None = None, job_id: str | None = None
+    ) -> TableResult:
         """Starts the job of a plan, with its tables as the session's catalog has them.
 
         Args:
             document: the plan.
             record: of the job that is to be started again.
+            job_id: of a new job, where its checkpoint has none.
 
         Raises:
             PlanError: PLAN185, in batch mode.
@@ -112,7 +116,7 @@ class JobStarter:
             graph, secrets = self._restore(document, notes)
             if record is None:
                 document_with_facts = PlanDocument.from_graph(graph, document.facts or PlanFacts())
-                record = JobRecord(self._name(graph), "EXECUTE PLAN", document_with_facts.text)
+                record = JobRecord(self._name(graph), "EXECUTE PLAN", document_with_facts.text, id=job_id)
             job = self._start(without_secrets(document, secrets), graph, notes, record, secrets)
         return self._sink_result(job, notes, "EXECUTE PLAN", document)
 
@@ -175,7 +179,13 @@ class JobStarter:
             submission = self._submission(
                 document, graph, options, secrets, lambda old_text: evolve_from(old_text, document, options, origin, [])
             )
-            Survey(submission, checkpoint_path(origin, options))
+            folder = checkpoint_path(origin, options)
+            try:
+                Survey(submission, folder)
+            except CheckpointError as error:
+                if error.code != "CKPT041":
+                    raise
+                submission.check_restart((folder / "plan.json").read_text())  # its first micro-batch is in hand
 
     def _bind(self, document: PlanDocument, notes: list[str]) -> tuple[PlanDocument, ExecGraph, Secrets]:
         """A plan without its secrets, its graph with the tables and functions of the session, and its secrets. Raises

@@ -92,6 +92,10 @@ class JobStore:
         record.id = str(uuid.uuid4())
         return str(self._jobs / hex_id(record.id) / _CHECKPOINT)
 
+    def has_placed(self, checkpoint: str) -> bool:
+        """See :class:`session.jobs.JobJournal`."""
+        return Path(checkpoint).is_relative_to(self._jobs)
+
     def started(self, record: JobRecord) -> None:
         """Writes a job down, on disk when this returns.
 

@@ -352,7 +352,9 @@ class DdlParser(QueryParser):
         if kind is None:
             if self._is("DATABASE") or self._is("CATALOG"):
                 raise self._unsupported(f"ALTER {self._curr.text.upper()}", self._curr)
-            raise self._unexpected("TABLE, VIEW, FUNCTION or PLAN", words=("TABLE", "VIEW", "FUNCTION", "PLAN"))
+            raise self._unexpected(
+                "TABLE, VIEW, FUNCTION, JOB or PLAN", words=("TABLE", "VIEW", "FUNCTION", "JOB", "PLAN")
+            )
         exists = self._if("EXISTS") if kind == "TABLE" else False
         name = self._path(f"a name of a {kind.lower()}")
         actions = ("SET", "RESET", "RENAME TO") if kind == "TABLE" else ("RENAME TO", "AS")

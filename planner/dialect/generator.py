@@ -57,6 +57,7 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.DescribeTable: "DESCRIBE {kind} {extended?EXTENDED} {this}",
     nodes.DescribeJob: "DESCRIBE JOB {this}",
     nodes.StopJob: "STOP JOB {this} {savepoint?WITH SAVEPOINT} {drain?WITH DRAIN}",
+    nodes.AlterJob: "ALTER JOB {this} USING PLAN {path}",
     nodes.ResetOption: "RESET {this}",
     nodes.BeginStatementSet: "BEGIN STATEMENT SET",
     nodes.EndStatementSet: "END",

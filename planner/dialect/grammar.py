@@ -265,6 +265,12 @@ STATEMENTS: tuple[Grammar, ...] = (
         "STOP JOB '9d3e6d0672fd4890adf157f3a7321ee0' WITH SAVEPOINT",
     ),
     Grammar(
+        "ALTER JOB",
+        ("ALTER JOB 'id' USING PLAN 'path'",),
+        "continues a job with a changed plan, and keeps its state: see [below](#alter-job)",
+        "ALTER JOB '9d3e6d0672fd4890adf157f3a7321ee0' USING PLAN 'plan.json'",
+    ),
+    Grammar(
         "SET",
         ("SET 'key' = 'value'", "SET 'key'", "SET"),
         "sets an [option](options.md), or prints an option with its value and description, or prints all options that "

@@ -202,6 +202,10 @@ class StopJob(Statement, parts="this savepoint? drain?"):
     """``STOP JOB this [WITH SAVEPOINT] [WITH DRAIN]``; ``this`` is a plain text."""
 
 
+class AlterJob(Statement, parts="this path"):
+    """``ALTER JOB this USING PLAN path`` (plain texts). Flink has no way to do that."""
+
+
 class SetOption(Statement, parts="this? expression?"):
     """``SET 'key' = 'value'`` (plain texts), ``SET 'key'``, or SET alone."""
 

@@ -249,6 +249,13 @@ class FlinkParser(DdlParser):
         return nodes.StopJob(this=job, savepoint=savepoint, drain=self._accept("WITH", "DRAIN"))
 
     @with_position
+    def _alter_job(self) -> nodes.AlterJob:
+        self._expect("ALTER", "JOB")
+        job = self._string("the job's id in single quotes")
+        self._expect("USING", "PLAN")
+        return nodes.AlterJob(this=job, path=self._string("the plan's path in single quotes"))
+
+    @with_position
     def _describe(self) -> nodes.DescribeTable | nodes.DescribeJob:
         self._advance()
         if self._word_at(0) == "JOB" and (after := self._ahead(1)) and after.token_type == TokenType.STRING:
@@ -419,6 +426,11 @@ class FlinkParser(DdlParser):
             raise self._unexpected(one_of(left) or "a statement", words=left)
         return details
 
+    def _alter_any(self) -> exp.Expr:
+        if self._word_at(1) == "PLAN":
+            return self._alter_plan()
+        return self._alter_job() if self._word_at(1) == "JOB" else self._alter()
+
     @with_position
     def _alter_plan(self) -> nodes.AlterPlan:
         self._expect("ALTER", "PLAN")
@@ -485,7 +497,7 @@ class FlinkParser(DdlParser):
         "CREATE": lambda self: self._create(),
         "REPLACE": lambda self: self._replace_table(),
         "DROP": lambda self: self._drop(),
-        "ALTER": lambda self: self._alter_plan() if self._word_at(1) == "PLAN" else self._alter(),
+        "ALTER": lambda self: self._alter_any(),
         "USE": _use,
         "LOAD": _module,
         "UNLOAD": _module,

@@ -42,6 +42,11 @@ class Work:
         settings["execution.checkpointing.savepoint-dir"] = str(self.folder / "savepoints")
         settings |= {key.replace("__", "-").replace("_", "."): text for key, text in options.items()}
         env = TableEnvironment.create(settings, jobs=self.jobs)
+        self.declare(env)
+        return env
+
+    def declare(self, env: TableEnvironment) -> None:
+        """The tables, in a session."""
         env.execute_sql(
             "CREATE TABLE arriving (k INT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ("
             f"'connector' = 'filesystem', 'path' = '{self.folder / 'in'}', 'format' = 'json', "
@@ -52,7 +57,6 @@ class Work:
                 f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', "
                 f"'path' = '{self.folder / name}', 'format' = 'debezium-json')"
             )
-        return env
 
     def add(self, name: str, *rows: tuple[int, int, str]) -> None:
         text = "".join(json.dumps({"k": k, "v": v, "ts": f"2026-01-01 {at}"}) + "\n" for k, v, at in rows)

@@ -84,6 +84,8 @@ def test_the_recorded_answer_of_flink(env: TableEnvironment) -> None:
         ("CREATE TABLE t (a INT) WITH ('connector' = 'print', 'print-identifier' = '|", []),
         ("SELECT 'te|", []),
         ("STOP JOB '|", []),
+        ("ALTER JOB 'a1' |", ["USING"]),
+        ("ALTER JOB 'a1' USING |", ["PLAN"]),
         ("FROB |", []),
         ("|", []),
     ],

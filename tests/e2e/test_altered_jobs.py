@@ -1,0 +1,176 @@
+"""ALTER JOB ... USING PLAN: a running job goes on with another plan, or stays as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stateplan.common.errors import CheckpointError, RunError, StateplanError
+from stateplan.gateway.service.service import SqlGatewayService
+from stateplan.runtime.evolution import evolve
+from stateplan.runtime.job import JobStatus
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.job_alteration import beside
+from stateplan.session.starter import JobStarter
+from tests.e2e.test_savepoint_jobs import COUNTS, Work, start, until
+
+pytestmark = pytest.mark.spark
+
+SECOND = "INSERT INTO values_seen SELECT v, COUNT(*) FROM arriving GROUP BY v"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Iterator[Work]:
+    work = Work(tmp_path / "a job")
+    yield work
+    for entry in work.jobs.entries():
+        if entry.job is not None:
+            entry.job.stop()
+
+
+def declare(work: Work, env: TableEnvironment) -> None:
+    env.execute_sql(
+        "CREATE TABLE values_seen (v BIGINT, n BIGINT) WITH ('connector' = 'filesystem', "
+        f"'path' = '{work.folder / 'values_seen'}', 'format' = 'debezium-json')"
+    )
+
+
+def session(work: Work, **options: str) -> TableEnvironment:
+    env = work.session("first", **options)
+    declare(work, env)
+    return env
+
+
+def write_plan(work: Work, env: TableEnvironment, *inserts: str) -> Path:
+    path = work.folder / "new.json"
+    env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {'; '.join(inserts)}; END").write_to_file(path)
+    return path
+
+
+def changes(folder: Path) -> list[tuple[Any, Any]]:
+    """The rows before and after, of each change that a sink has written."""
+    lines = [line for path in sorted(folder.glob("part-*")) for line in path.read_text().splitlines()]
+    return [(change["before"], change["after"]) for change in map(json.loads, lines)]
+
+
+def test_a_job_goes_on_with_another_plan_and_its_state(work: Work) -> None:
+    env = session(work)
+    env.execute_sql("SET 'pipeline.name' = 'counts of k'")
+    work.add("a", (1, 2, "00:00:00"), (2, 5, "00:00:01"))
+    job = start(env)
+    until(lambda: work.holds() == {(1, 1, 2), (2, 1, 5)}, "the first rows")
+    plan = write_plan(work, env, COUNTS, SECOND)
+    env.execute_sql("RESET 'pipeline.name'")
+    result = env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
+    ((new_id, folder),) = [tuple(row) for row in result.collect()]
+    assert folder == str(work.folder / "first-2")
+    assert any("history" in note for note in result.notes)
+    assert job.status is JobStatus.FINISHED
+    jobs = {row[0]: tuple(row)[1:3] for row in env.execute_sql("SHOW JOBS").collect()}
+    assert jobs == {job.job_id.replace("-", ""): ("counts of k", "FINISHED"), new_id: ("counts of k", "RUNNING")}
+    work.add("b", (1, 2, "00:00:02"))
+    until(lambda: work.holds() == {(1, 2, 4), (2, 1, 5)}, "the counts go on")
+    until(lambda: changes(work.folder / "values_seen"), "the second sink")
+    before, after = zip(*changes(work.folder / "values_seen"), strict=True)
+    assert [row for row in before if row] == [{"v": 2, "n": 1}], "the first rows are in the state"
+    assert [row for row in after if row] == [{"v": 2, "n": 2}]
+
+
+def test_new_directories_are_numbered_and_begun_ones_are_continued(tmp_path: Path) -> None:
+    first, second = tmp_path / "ck", tmp_path / "ck-2"
+    first.mkdir()
+    assert beside(first) == second
+    second.mkdir()
+    (second / "recovering").write_text(f"{first}\n")
+    assert beside(first) == second, "it was begun from the same checkpoint"
+    (second / "stateplan.json").write_text("{}")
+    assert beside(first) == beside(second) == tmp_path / "ck-3"
+    year = tmp_path / "of-2024"
+    year.mkdir()
+    assert beside(year) == tmp_path / "of-2024-2"
+
+
+def test_a_job_that_would_lose_state_runs_on(work: Work) -> None:
+    env = session(work, execution_state__recovery_accept="derive")
+    work.add("a", (1, 2, "00:00:00"))
+    job = start(env)
+    until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+    plan = write_plan(work, env, COUNTS.replace("arriving", "arriving WHERE v > 1"))
+    with pytest.raises(CheckpointError) as error:
+        env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
+    assert error.value.code == "CKPT003"
+    assert job.status is JobStatus.RUNNING
+    assert not (work.folder / "first-2").exists()
+
+
+@pytest.mark.parametrize("failing", ["the evolution", "the start"])
+def test_a_job_whose_new_plan_does_not_start_goes_on_with_the_old_one(
+    failing: str, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = session(work)
+    work.add("a", (1, 2, "00:00:00"))
+    job = start(env)
+    until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+    plan = write_plan(work, env, COUNTS, SECOND)
+    owner, name = (evolve._Evolution, "_load") if failing == "the evolution" else (JobStarter, "_start")
+    whole, calls = getattr(owner, name), []
+
+    def fail(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 1:
+            raise CheckpointError("CKPT053", folder="the new one", reason="there is no space")
+        return whole(*args, **options)
+
+    monkeypatch.setattr(owner, name, fail)
+    with pytest.raises(CheckpointError) as error:
+        env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
+    assert error.value.code == "CKPT053" and "goes on with its old plan" in str(error.value)
+    assert job.status is JobStatus.FINISHED
+    ((listed_id, _, status, _),) = [tuple(row) for row in env.execute_sql("SHOW JOBS").collect()]
+    assert (listed_id, status) == (job.job_id.replace("-", ""), "RUNNING")
+    work.add("b", (1, 3, "00:00:01"))
+    until(lambda: work.holds() == {(1, 2, 5)}, "the old plan goes on")
+    env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
+    work.add("c", (1, 3, "00:00:02"))
+    until(lambda: work.holds() == {(1, 3, 8)}, "the new plan goes on")
+
+
+def test_a_job_without_a_directory_or_that_has_ended_is_not_altered(work: Work) -> None:
+    env = session(work)
+    plan = write_plan(work, env, COUNTS)
+    env.execute_sql("RESET 'execution.checkpointing.dir'")
+    job = start(env)
+    for code in ("RUN056", "RUN052"):
+        with pytest.raises(RunError) as error:
+            env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
+        assert error.value.code == code
+        job.stop()
+    with pytest.raises(StateplanError, match="there is no job"):
+        env.execute_sql(f"ALTER JOB 'x' USING PLAN '{plan}'")
+
+
+def test_a_gateway_gives_the_job_a_directory_of_its_own(work: Work) -> None:
+    state = work.folder / "gateway"
+    service = SqlGatewayService(options={"parallelism.default": "2"}, folder=state)
+    try:
+        env = service.open_session().environment
+        work.declare(env)
+        declare(work, env)
+        work.add("a", (1, 2, "00:00:00"))
+        job = start(env)
+        until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+        plan = write_plan(work, env, COUNTS, SECOND)
+        ((new_id, folder),) = [
+            tuple(row) for row in env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'").collect()
+        ]
+        assert folder == str(state / "jobs" / new_id / "checkpoint")
+        work.add("b", (1, 3, "00:00:01"))
+        until(lambda: work.holds() == {(1, 2, 5)}, "the new plan goes on")
+        stored = {p.parent.name: json.loads(p.read_text())["status"] for p in (state / "jobs").glob("*/job.json")}
+        assert stored == {job.job_id.replace("-", ""): "FINISHED", new_id: "RUNNING"}
+    finally:
+        service.stop()
