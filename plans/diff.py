@@ -340,7 +340,7 @@ class _Comparison:
 
     def added(self, node: ExecNode, new: Operator) -> OperatorDiff:
         if node.id in self.new.stateful:
-            reason = "it is new; its state starts empty, without the rows read so far"
+            reason = "it is new, and has not seen the rows read so far"
             return OperatorDiff("reset", None, new, True, (), (reason,))
         if not self.new.graph.inputs(node):
             twin = next((old for old in self.old.graph.nodes if _at_one_position(old, node)), None)
