@@ -32,8 +32,6 @@ _UNCHANGED = {
     "ttl-only": "only TTLs changed",
     "stateless": "its state does not depend on the change",
 }
-_REMOVED = "removed"
-_EMPTY = "empty"
 
 
 @dataclass(frozen=True)
@@ -117,10 +115,10 @@ class EvolutionPreview:
 
 def _preview(operator: OperatorDiff, evolution: Evolution, estimate: Estimate) -> OperatorPreview:
     if operator.new is None:
-        return OperatorPreview(operator, _REMOVED, operator.reasons, None)
+        return OperatorPreview(operator, "removed", operator.reasons, None)
     cost = estimate.costs.get(operator.new.id)
     if cost is None and not evolution.is_fed(operator):
-        return OperatorPreview(operator, _EMPTY, operator.reasons or ("it reads only new sources",), None)
+        return OperatorPreview(operator, "empty", operator.reasons or ("it reads only new sources",), None)
     reason = _UNCHANGED.get(operator.verdict)
     reasons = operator.reasons or (() if reason is None else (reason,))
     return OperatorPreview(operator, OUTCOMES[operator.verdict], reasons, cost)

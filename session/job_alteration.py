@@ -125,7 +125,7 @@ class _Alteration:
         from stateplan.plans.document import PlanDocument
         from stateplan.session.session import Session
 
-        here = self.context.session
+        altering = self.context.session
         options = {
             **self.record.options,
             CHECKPOINT_DIR: str(self.checkpoint),
@@ -133,7 +133,12 @@ class _Alteration:
             "table.dml-sync": "false",
         }
         session = Session(
-            Configuration(options, keep_unknown=True), here.jobs, Host(), here.console, here.on_progress, here.spark
+            Configuration(options, keep_unknown=True),
+            altering.jobs,
+            Host(),
+            altering.console,
+            altering.on_progress,
+            altering.spark,
         )
         for function in self.record.functions:
             session.catalog.functions.create(replace(function, temporary=True), overwrite=True)
@@ -144,7 +149,7 @@ class _Alteration:
         except StateplanError as failure:
             outcome = f"the job '{self.entry.id}' could not be started again from {self.checkpoint}: {failure.message}"
             if self.entry.is_running:
-                here.jobs.give_up(self.entry, failure)
+                altering.jobs.give_up(self.entry, failure)
         if isinstance(error, StateplanError):
             error.hint = outcome if error.hint is None else f"{error.hint}; {outcome}"
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stateplan.cli.app import app
-from tests.e2e.test_evolved_plans import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LEFT_JOINED, LINES, Shop, named
+from tests.e2e.test_evolved_plans import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
 pytestmark = pytest.mark.spark
 
@@ -30,7 +30,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         env.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'blackhole')")
     inserts = "; ".join(
         f"INSERT INTO {name}_new {query}"
-        for name, query in (("counts", BY_ITEM), ("lines", LEFT_JOINED), ("sums", filtered))
+        for name, query in (("counts", BY_ITEM), ("lines", JOINED.replace("JOIN", "LEFT JOIN")), ("sums", filtered))
     )
     plan = env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {inserts}; END")
     plan.write_to_file(shop.folder / "new.json")
