@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import PlanArgument, ScriptOption, SettingsOption, settings
+
+if TYPE_CHECKING:
+    from stateplan.session.evolution_preview import EvolutionPreview
 
 
 class Accept(StrEnum):
@@ -19,6 +22,16 @@ class Accept(StrEnum):
     BACKFILL = "backfill"
     RESET = "reset"
     UNKNOWN = "unknown"
+
+
+DryRunOption = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        help="Only print what would become of the state of each operator, why, and what would be read. The job of the "
+        "old plan may run.",
+    ),
+]
 
 
 @command()
@@ -46,14 +59,7 @@ def evolve(
             "also where it cannot be determined."
         ),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only print what would become of the state of each operator, why, and what would be read. The job of "
-            "the old plan may run.",
-        ),
-    ] = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Make a checkpoint for a changed plan from the checkpoint of the plan before."""
     from stateplan.cli.session import Session
@@ -62,10 +68,7 @@ def evolve(
     if accept is not None:
         options["execution.state-recovery.accept"] = accept.value
     if dry_run:
-        preview = Session(console, options, file).preview_evolution(plan, checkpoint)
-        console.show(preview.to_text(), preview.to_json())
-        if preview.refusal is not None:
-            raise preview.refusal
+        _show(console, Session(console, options, file).preview_evolution(plan, checkpoint))
         return
     if target is None:
         raise typer.BadParameter("missing --to NEW (or --dry-run, which only prints what would be done)")
@@ -85,3 +88,10 @@ def evolve(
             "seconds": round(evolved.seconds, 3),
         },
     )
+
+
+def _show(console: Console, preview: EvolutionPreview) -> None:
+    """Prints a preview. Raises why the checkpoint would not be made."""
+    console.show(preview.to_text(), preview.to_json())
+    if preview.refusal is not None:
+        raise preview.refusal

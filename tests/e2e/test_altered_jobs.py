@@ -16,7 +16,7 @@ from stateplan.runtime.job import JobStatus
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.job_alteration import beside
 from stateplan.session.starter import JobStarter
-from tests.e2e.test_savepoint_jobs import COUNTS, Work, start, until
+from tests.support.arriving import COUNTS, Work, start, until
 
 pytestmark = pytest.mark.spark
 

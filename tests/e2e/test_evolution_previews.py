@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from stateplan.cli.app import app
-from tests.e2e.test_evolved_plans import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
+from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
 pytestmark = pytest.mark.spark
 

@@ -2,107 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pytest
 
 from stateplan.common.errors import CheckpointError
-from stateplan.session.environment import TableEnvironment
+from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
 pytestmark = pytest.mark.spark
 
-Row = tuple[object, ...]
 
-
-class Shop:
-    """Tables in a folder, and plans that read them.
-
-    Args:
-        folder: for the files of tables, and checkpoints.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def session(self, **options: str) -> TableEnvironment:
-        env = TableEnvironment.create({"parallelism.default": "2", **options})
-        for name, columns in (
-            ("orders", "id BIGINT NOT NULL, product STRING, amount BIGINT"),
-            ("shipped", "id BIGINT NOT NULL, target STRING"),
-            ("imported", "id BIGINT NOT NULL, product STRING, amount BIGINT"),
-        ):
-            (self.folder / name).mkdir(exist_ok=True)
-            env.execute_sql(
-                f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', 'path' = '{self.folder / name}', "
-                "'format' = 'json')"
-            )
-        return env
-
-    def arrive(self, table: str, name: str, *rows: Mapping[str, object]) -> None:
-        (self.folder / table).mkdir(exist_ok=True)
-        (self.folder / table / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-    def run(
-        self, sinks: Sequence[tuple[str, str, str]], checkpoint: str, origin: str | None = None, **options: str
-    ) -> None:
-        """Runs a plan until its input ends.
-
-        Args:
-            sinks: name, columns and query of each.
-            checkpoint: its name; the plan goes on from there.
-            origin: the name of a checkpoint of another plan, from which this one is made first.
-            options: more options of the session.
-        """
-        place = str(self.folder / checkpoint)
-        env = self.session(**{"execution.checkpointing.dir": place, **options})
-        for name, columns, _ in sinks:
-            env.execute_sql(
-                f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', "
-                f"'path' = '{self.folder / name}', 'format' = 'debezium-json')"
-            )
-        inserts = "; ".join(f"INSERT INTO {name} {query}" for name, _, query in sinks)
-        plan = env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {inserts}; END")
-        if origin is not None:
-            evolved, _ = plan.evolve(self.folder / origin)
-            assert str(evolved.folder) == place
-        plan.execute().wait()
-
-    def holds(self, *sinks: str) -> Counter[Row]:
-        """The rows of sinks, with all changes applied."""
-        rows: Counter[Row] = Counter()
-        for name in sinks:
-            for path in (self.folder / name).glob("part-*"):
-                for line in path.read_text().splitlines():
-                    change = json.loads(line)
-                    for side, sign in (("before", -1), ("after", 1)):
-                        if change[side] is not None:
-                            rows[tuple(change[side].values())] += sign
-        return Counter({row: n for row, n in rows.items() if n})
-
-
-COUNTS = ("counts", "product STRING, n BIGINT, s BIGINT")
 LARGE = ("large", "product STRING, n BIGINT, s BIGINT")
-LINES = ("lines", "id BIGINT, product STRING, target STRING")
 AMOUNTS = ("amounts", "id BIGINT, product STRING, target STRING")
-BY_ITEM = "SELECT product, COUNT(*), SUM(amount) FROM orders GROUP BY product, id"
-BY_PRODUCT = "SELECT product, COUNT(*), SUM(amount) FROM orders GROUP BY product"
-JOINED = "SELECT o.id, product, target FROM orders AS o JOIN shipped AS s ON o.id = s.id"
 OLD = ((COUNTS, BY_ITEM), (LINES, JOINED))
 DERIVED = ((COUNTS, BY_PRODUCT), (LINES, JOINED.replace("JOIN", "LEFT JOIN")))
 MADE_ANEW = (
     (LARGE, BY_PRODUCT.replace("orders", "orders WHERE amount > 3")),
     (AMOUNTS, JOINED.replace("o.id =", "amount =")),
 )
-
-
-def named(suffix: str, *sinks: tuple[tuple[str, str], str]) -> list[tuple[str, str, str]]:
-    """Sinks whose names end in ``suffix``."""
-    return [(f"{name}_{suffix}", columns, query) for (name, columns), query in sinks]
 
 
 def orders(*numbers: int) -> list[dict[str, object]]:
