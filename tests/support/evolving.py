@@ -32,7 +32,7 @@ _NUMBERS = ("@occurrence", "@arrival")
 """Columns of state that only distinguish rows, or keep them in their order."""
 
 GROUPS = 4
-"""Key groups of all jobs here."""
+"""Key groups of jobs here, where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,12 @@ class Play:
 
     Args:
         document: the plan.
+        key_groups: of its state.
     """
 
-    def __init__(self, document: PlanDocument) -> None:
+    def __init__(self, document: PlanDocument, key_groups: int = GROUPS) -> None:
         self.document = document
-        job = translate(document.graph, {}, GROUPS, job_id="job")
+        job = translate(document.graph, {}, key_groups, job_id="job")
         self.job, self.layout = laid_out(job, None, None, 0, "memory")
         self.levels = LocalLevels(self.job)
         self.stop: int | None = 0
@@ -124,8 +125,8 @@ class Play:
         notes: list[str] = []
         options = {"execution.state-recovery.accept": accept}
         continuation = evolve_from(self.document.text, document, options, "memory", notes)
-        new = Play(document)
-        history = Play(document)
+        new = Play(document, self.job.key_groups)
+        history = Play(document, self.job.key_groups)
         if continuation.anew:
             history.run(0, self.stop)
         same = Continuation(document.graph, {node: node for node in continuation.anew}, {})
@@ -149,7 +150,7 @@ def _sent(
     entries = old.layout.operators
     origins = Origins(continuation, entries, "memory")
     loads = origins.loads(new.job, new.layout, "UTC")
-    receivers = Receivers(tuple(new.job.slot(n, 0) for n in range(len(new.job.operators))), GROUPS)
+    receivers = Receivers(tuple(new.job.slot(n, 0) for n in range(len(new.job.operators))), new.job.key_groups)
     stores = {label: store for label, store in old.levels.stores.items() if store.text is not None}
     operators = tuple(
         StoredOperator(spec.name, spec.kernel.tables, ttl_configs(old.document.graph.node(spec.node), {}), 0, None)

@@ -1,0 +1,31 @@
+"""Random queries after random edits go on from the state of the queries before, as if they had always run.
+
+``python -m scripts.random_evolutions`` runs any number of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from tests.support.evolutions import outcome_of, random_pair
+
+SEEDS = (
+    *(325, 89, 10, 317, 387, 319, 64, 361, 258, 353),
+    *(220, 47, 71, 237, 117),
+    *(113, 402, 77, 181, 306),
+    *(111, 285, 51, 155),
+)
+"""Short queries, most of them with state that is derived or rewritten."""
+
+
+def test_changed_queries_go_on_as_if_they_had_always_run(tmp_path: Path) -> None:
+    outcomes: Counter[str] = Counter()
+    for seed in SEEDS:
+        pair = random_pair(seed, tmp_path)
+        try:
+            outcomes[outcome_of(pair, tmp_path).partition("\n")[0]] += 1
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: {error}\n{pair}") from error
+    assert outcomes["derive"] > 5, outcomes
+    assert outcomes["rewrite"] > 2, outcomes
