@@ -233,14 +233,28 @@ def kept_rows(old: Sequence[JoinSide], new: Sequence[JoinSide]) -> StateMove | N
     return None
 
 
-def lost_rows(old: Sequence[JoinSide], new: Sequence[JoinSide], move: StateMove, nulls_match: bool) -> str | None:
+def lost_rows(
+    old: Sequence[JoinSide], new: Sequence[JoinSide], move: StateMove, filters: Sequence[Sequence[bool]]
+) -> str | None:
     """Why a join may have kept too few rows for another key; None where it has not. Rows whose key is NULL match
-    nothing, and are not kept."""
-    pairs = [
-        [(sides[0].rows.fields[a], sides[1].rows.fields[b]) for a, b in zip(sides[0].keys, sides[1].keys, strict=True)]
-        for sides in (old, [new[i] for i in (move.inputs if move.inputs == (0, 1) else (1, 0))])
+    nothing, and are not kept.
+
+    Args:
+        old, new: the inputs.
+        move: how the rows come from the old ones.
+        filters: of the old join and of the new one, for each key whether NULL matches nothing.
+    """
+    now = [new[i] for i in (move.inputs if move.inputs == (0, 1) else (1, 0))]
+    keys = [
+        {
+            (sides[0].rows.fields[a], sides[1].rows.fields[b], is_filter)
+            for a, b, is_filter in zip(sides[0].keys, sides[1].keys, some, strict=True)
+        }
+        for sides, some in zip((old, now), filters, strict=True)
     ]
-    if set(pairs[0]) == set(pairs[1]) or nulls_match:
+    if keys[0] == keys[1]:
         return None
-    nullable = any(side.types[k].nullable for side in old for k in side.keys)
+    nullable = any(
+        side.types[k].nullable for side in old for k, is_filter in zip(side.keys, filters[0], strict=True) if is_filter
+    )
     return "rows whose key was NULL were not kept" if nullable else None

@@ -146,7 +146,8 @@ class StateComparison:
         move = kept_rows(old_sides, new_sides)
         if move is None:
             return None
-        lost = lost_rows(old_sides, new_sides, move, not all(old.join_spec.filter_nulls))
+        filters = old.join_spec.filter_nulls, new.join_spec.filter_nulls
+        lost = lost_rows(old_sides, new_sides, move, filters)
         ttl = max(old.ttls(), default=0)
         counted = any(node.join_spec.join_type != "INNER" for node in (old, new))
         if counted and ttl:

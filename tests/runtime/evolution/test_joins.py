@@ -121,6 +121,16 @@ def test_what_does_not_follow_from_the_kept_rows_is_refused(
         assert goes_on(tables, f"INSERT INTO out1 SELECT {before}", f"INSERT INTO out1 SELECT {after}") == "backfill"
 
 
+@pytest.mark.parametrize(("before", "after"), [("=", "IS NOT DISTINCT FROM"), ("IS NOT DISTINCT FROM", "=")])
+def test_null_keys_begin_or_cease_to_match(before: str, after: str, tables: Tables) -> None:
+    sql = f"INSERT INTO out1 SELECT {ALL} FROM orders AS o JOIN shipped AS s ON o.id = s.id AND product {{}} target"
+    rows = [(1, 1, "pear"), (1, 2, None), (2, 1, None), (3, 2, None), (4, 1, None)]
+    for name, column, shift in (("orders", "product", 0), ("shipped", "target", 1)):
+        tables.arrive(name, [{"@at": at, "id": (i + shift) % 3, "shop": 1, column: text} for at, i, text in rows])
+    verdict = goes_on(tables, sql.format(before), sql.format(after))
+    assert verdict == ("backfill" if before == "=" else "derive")
+
+
 def test_matches_with_expired_rows_are_not_counted_anew(tables: Tables) -> None:
     left = INNER.replace("JOIN", "LEFT JOIN")
     with pytest.raises(CheckpointError, match="rows that have expired after 1 s may have matched"):
