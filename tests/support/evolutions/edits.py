@@ -234,6 +234,7 @@ class Editor:
             node.kind = kinds.get(node.kind, node.kind)
 
     def to_semi(self, node: Join) -> None:
+        node.columns()  # has all that it puts out
         names = [(column, "{}", name, node.left.columns()[column]) for side, column, name in node.output if side == "l"]
         if not names or node.further:
             raise UnfitError
