@@ -14,7 +14,7 @@ from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.small_frames import without
 from stateplan.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.functions.render.random import random_columns
-from stateplan.functions.rex import InputRef, Rex
+from stateplan.functions.rex import InputRef, Rex, reads_watermark
 from stateplan.functions.rex_text import rex_text
 
 _CHECK = "@check"
@@ -87,6 +87,11 @@ class Program(FrozenDataclass):
     def is_random(self) -> bool:
         """Whether random values are in it."""
         return any(p is not None and p.randoms for p in self._programs)
+
+    @property
+    def reads_watermark(self) -> bool:
+        """Whether CURRENT_WATERMARK is in it; see :class:`runtime.kernel.Transform`."""
+        return any(reads_watermark(e) for e in (*self.projection, self.condition) if e is not None)
 
     @cached_property
     def _programs(self) -> tuple[_Compiled | None, _Compiled]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.plans.derivation import CallSource, StateMove, TableSource
 from stateplan.plans.lineage import Lineage
-from stateplan.runtime.kernels.common.values import Values
-from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+
+if TYPE_CHECKING:
+    from stateplan.runtime.kernels.common.values import Values
+    from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,8 @@ class Grouped:
     @property
     def kernel(self) -> GroupAggregateKernel:
         """What keeps its state."""
+        from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel  # the engine, for these states alone
+
         node = self.node
         flags = tuple(node.agg_call_need_retractions)
         return GroupAggregateKernel(self.row, node.grouping, node.agg_calls, flags, False, node.need_retraction)

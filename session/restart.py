@@ -60,8 +60,9 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
     _require_sources(diff, document, folder)
     accept = value(options, ACCEPT)
     in_place = "rewrite" if accept in ("derive", "backfill") else accept
-    _require_accepted(diff.operators, folder, in_place, ("derive", "backfill", "reset", "unknown"))
-    notes += _state_notes(old, document, diff)
+    losing: tuple[Verdict, ...] = ("derive", "backfill", "reset", "unknown")
+    _require_accepted(diff.operators, folder, in_place, losing)
+    notes += _state_notes(old, document, diff, losing)
     return _continuation(old, document, diff)
 
 
@@ -83,7 +84,7 @@ def evolve_from(
     """
     evolution = Evolution.between(old_text, document)
     evolution.check(options, origin)
-    notes += _state_notes(evolution.old, document, evolution.diff)
+    notes += _state_notes(evolution.old, document, evolution.diff, ("reset", "unknown"))
     return evolution.continuation
 
 
@@ -204,7 +205,7 @@ def _require_accepted(operators: Sequence[OperatorDiff], folder: str, accept: st
         folder=folder,
         reasons="; ".join(reasons[:_MANY]),
         more=omitted,
-        verdict=verdict,
+        verdict="reset" if verdict in ("derive", "backfill") and verdict in losing else verdict,
         accept=ACCEPT,
         what="; ".join(consequences),
     )
@@ -215,16 +216,16 @@ def _titles(operators: list[OperatorDiff]) -> str:
     return ", ".join(names[:_MANY]) + (f" and {len(names) - _MANY} more" if len(names) > _MANY else "")
 
 
-def _state_notes(old: PlanDocument, new: PlanDocument, diff: PlanDiff) -> Iterator[str]:
-    """What happens to state, a line each."""
+def _state_notes(old: PlanDocument, new: PlanDocument, diff: PlanDiff, losing: Collection[Verdict]) -> Iterator[str]:
+    """What happens to state, a line each. ``losing`` are verdicts with which state is lost."""
     source_changes = [note for note in diff.notes if note.startswith(("the recorded SQL", "the schema of"))]
     if source_changes and diff.verdict != "identical":
         yield f"the checkpoint was written by another plan: {'; '.join(source_changes)}"
     for operator in diff.operators:
-        if operator.verdict in ("reset", "unknown") and operator.stateful:
+        if operator.verdict in losing and operator.stateful:
             outcome = "was removed, with its state" if operator.new is None else "starts with empty state"
             yield f"{operator.title} {outcome}: {'; '.join(operator.reasons)}"
-        elif operator.verdict in _VERBS:
+        elif operator.verdict in _VERBS and operator.new is not None and operator.stateful:
             yield f"the state of {operator.title} is {_VERBS[operator.verdict]}: {'; '.join(operator.reasons)}"
     for operator, change in diff.ttl_changes:
         if change.pointer.startswith("/state/") and operator.old is not None and operator.new is not None:

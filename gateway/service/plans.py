@@ -42,7 +42,7 @@ class PlanStore:
         try:
             return self.path(name).read_text("utf-8")
         except (OSError, ValueError):
-            raise self._unknown_plan(name) from None
+            raise self._no_plan(name) from None
 
     def write(self, name: str, text: str) -> bool:
         """Keeps a plan; whether there was none of this name.
@@ -62,9 +62,9 @@ class PlanStore:
         try:
             self.path(name).unlink()
         except OSError:
-            raise self._unknown_plan(name) from None
+            raise self._no_plan(name) from None
 
-    def _unknown_plan(self, name: str) -> GatewayError:
+    def _no_plan(self, name: str) -> GatewayError:
         return GatewayError("GW019.unknown_plan", name=name, hint=nearest(name, self.names()))
 
     def public_text(self, text: str) -> str:

@@ -175,7 +175,7 @@ RESET: dict[str, tuple[str, Edit, str]] = {
     "calc in front": (
         "dedup",
         put(lambda p: node(p, "calc"), condition=TRUE),
-        "deduplicate[4]: its input changed: calc[2] condition: null -> TRUE",
+        "group-aggregate[7]: its input changed: calc[2] condition: null -> TRUE",
     ),
     "far in front": (
         "dedup",
@@ -185,7 +185,7 @@ RESET: dict[str, tuple[str, Edit, str]] = {
     "new in front": (
         "dedup",
         lambda p: insert_calc(p, node(p, "exchange")),
-        "deduplicate[4]: its input changed: calc[99] is new",
+        "group-aggregate[7]: its input changed: calc[99] is new",
     ),
     "option of a calc that computes": (
         "dedup",
@@ -333,7 +333,7 @@ def test_a_sink_less_is_stateless_and_a_state_less_is_not() -> None:
     assert diff.verdict == "derive"
     assert "group-aggregate[8]: it was removed; its state is deleted" in diff.all_reasons
     back = compare(*(PlanDocument.parse(dumps(p)) for p in (_edited("two_sinks", drop(5)), load("two_sinks"))))
-    assert "group-aggregate[8]: it is new; its state starts empty" in back.all_reasons[0]
+    assert "group-aggregate[8]: it is new, and has not seen the rows read so far" in back.all_reasons[0]
 
 
 def _edited(name: str, edit: Edit) -> Plan:
@@ -371,11 +371,11 @@ def test_text_and_json() -> None:
     assert to_text(diff).splitlines()[:5] == [
         "backfill: some state must be made from the history of its inputs; none is lost",
         "",
-        "deduplicate[4]  backfill",
+        "group-aggregate[7]  backfill",
         "  its input changed: calc[2] condition: null -> TRUE",
         "",
     ]
-    assert to_text(diff).splitlines()[-1] == "2 backfill, 1 stateless, 6 identical"
+    assert to_text(diff).splitlines()[-1] == "1 backfill, 1 derive, 1 stateless, 6 identical"
 
 
 def test_long_values_are_cut_around_what_differs() -> None:

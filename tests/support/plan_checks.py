@@ -119,7 +119,7 @@ COMMANDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 """Arguments with which each ``plan`` command is run; of ``{plan}``, the file, ``{old}``, the plan before damage,
 ``{folder}``, where both are, and ``{state}``, a selector of one of the plan's states."""
 
-NOT_RUN = frozenset({"advise", "compile", "execute", "schema", "try"})
+NOT_RUN = frozenset({"advise", "compile", "evolve", "execute", "schema", "try"})
 """``plan`` commands that read SQL, start Spark, or take no plan."""
 
 
