@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 import pytest
 
 from stateplan.common.errors import CheckpointError
+from stateplan.plans.derivation import StateMove
 from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.runtime.jobgraph import JobGraph, Rewrite
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
@@ -17,13 +16,9 @@ from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.state_jobs import NO_GRAPH, Rows, job
 
 
-@dataclass(frozen=True)
-class Moved:
-    fields: Sequence[Sequence[int | None]]
-    calls: Sequence[int] = field(default=())
-
-
-def going_on(job_: JobGraph, before: Layout, batch: int, moves: dict[int, Moved] | None = None, **names: int) -> Any:
+def going_on(
+    job_: JobGraph, before: Layout, batch: int, moves: dict[int, StateMove] | None = None, **names: int
+) -> Any:
     """``names``: ``now_5=3`` says that operator 5 uses the state of the old one 3; others start empty."""
     pairs = {int(k.split("_")[1]): was for k, was in names.items()}
     found = Continuation(NO_GRAPH, pairs, {s.node: s.node for s in job_.sources}, {}, moves or {})
@@ -58,7 +53,7 @@ def test_a_dropped_range_is_free_once_its_micro_batch_is_committed() -> None:
 
 def test_layouts_survive_json() -> None:
     _, first = laid_out(job((1, 1), (2, 2), width=3), None, None, 0, "here")
-    _, second = going_on(job((1, 1), width=2), first, 3, {1: Moved([[0, 2]])}, now_1=1)
+    _, second = going_on(job((1, 1), width=2), first, 3, {1: StateMove(((0, 2),))}, now_1=1)
     for layout in (first, second):
         assert LAYOUTS.validate_json(LAYOUTS.dump_json((layout,))) == (layout,)
 
@@ -92,22 +87,22 @@ def test_state_of_another_layout_is_refused() -> None:
         going_on(job((1, 1), width=1), first, 1, now_1=1)
     assert raised.value.code == "CKPT024"
     with pytest.raises(CheckpointError) as raised:
-        going_on(job((1, 1)), first, 1, {1: Moved([[1, 0]])}, now_1=1)
+        going_on(job((1, 1)), first, 1, {1: StateMove(((1, 0),))}, now_1=1)
     assert raised.value.code == "CKPT024", "rows would be looked up by another column"
 
 
 def test_rewriting_that_never_ran_is_part_of_the_next_one() -> None:
     _, first = laid_out(job((1, 1), width=3), None, None, 0, "here")
-    _, second = going_on(job((1, 1), width=3), first, 4, {1: Moved([[0, 2, 1]])}, now_1=1)
+    _, second = going_on(job((1, 1), width=3), first, 4, {1: StateMove(((0, 2, 1),))}, now_1=1)
     entry = second.operators[0]
     assert (entry.version, entry.since) == (1, 4)
     assert entry.rewrite == {"rows": {"c0": "c0", "c1": "c2", "c2": "c1"}}
     graph, same = going_on(job((1, 1), width=3), second, 4, now_1=1)
     assert graph.operators[0].rewrite == Rewrite(entry.rewrite), "still to be done"
-    _, third = going_on(job((1, 1), width=2), second, 4, {1: Moved([[0, 1]])}, now_1=1)
+    _, third = going_on(job((1, 1), width=2), second, 4, {1: StateMove(((0, 1),))}, now_1=1)
     assert third.operators[0].version == 1
     assert third.operators[0].rewrite == {"rows": {"c0": "c0", "c1": "c2"}}
-    _, done = going_on(job((1, 1), width=2), same, 5, {1: Moved([[0, 1]])}, now_1=1)
+    _, done = going_on(job((1, 1), width=2), same, 5, {1: StateMove(((0, 1),))}, now_1=1)
     assert (done.operators[0].version, done.operators[0].rewrite) == (2, {"rows": {"c0": "c0", "c1": "c1"}})
     graph, kept = going_on(job((1, 1), width=3), same, 5, now_1=1)
     assert graph.operators[0].rewrite is None
