@@ -11,7 +11,7 @@ The verdicts of all kinds of change are listed in ``docs/plans/plan-diff.md``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateplan.common.errors import Place, PlanError
@@ -118,14 +118,16 @@ def load_side(path: str) -> PlanDocument:
     return PlanDocument.load(inside)
 
 
-def compare(old: PlanDocument, new: PlanDocument) -> PlanDiff:
+def compare(old: PlanDocument, new: PlanDocument, past_ttls: Mapping[int, Sequence[int]] | None = None) -> PlanDiff:
     """Compares the plan that wrote a checkpoint with the one that would continue from it.
 
     Args:
         old: the plan in the checkpoint.
         new: the plan to run.
+        past_ttls: by node of the old plan, the shortest TTL that each of its states has had in the checkpoint, ms; 0
+            for one that never had any. Rows may have expired that do not expire by the plan.
     """
-    return _Comparison(PlanSide(old), PlanSide(new)).run()
+    return _Comparison(PlanSide(old, past_ttls), PlanSide(new)).run()
 
 
 class _Comparison:

@@ -31,6 +31,7 @@ class KeyedInput:
         rows: the lineage of its input.
         types: of the fields of its input.
         names: of these.
+        ttl: after how many milliseconds rows of its state may have expired; 0 for never.
         has_ttl: whether state of an operator in front of it may expire.
     """
 
@@ -39,6 +40,7 @@ class KeyedInput:
     rows: Lineage
     types: Sequence[LogicalType]
     names: Sequence[str]
+    ttl: int
     has_ttl: bool
 
     @property
@@ -94,7 +96,7 @@ def _filters(old: KeyedInput, new: KeyedInput) -> tuple[Rex, ...] | None:
     told. Conditions in front of the operator may read the key, and those of a normalization all fields. A ranking that
     keeps all rows has all that meet a condition; but rows of equal order refresh each other."""
     stored: Sequence[int] = _key(old.node)
-    if _keeps_all(old.node) and not any(old.node.ttls()):
+    if _keeps_all(old.node) and not old.ttl:
         stored = range(len(old.types))
     if isinstance(new.node, Deduplicate) and new.node.output_insert_only and new.node.is_rowtime:
         stored = ()  # what is late depends on the watermark, and that on all rows
@@ -118,7 +120,7 @@ def _end(old: KeyedInput, new: KeyedInput) -> tuple[int | None, str | None]:
         return None, None
     if not isinstance(was.rank_range, ConstantRange) or not isinstance(now.rank_range, ConstantRange):
         return None, None
-    before, end, ttl = was.rank_range.end, now.rank_range.end, max(was.ttls(), default=0)
+    before, end, ttl = was.rank_range.end, now.rank_range.end, old.ttl
     if _keeps_all(was):
         same_order = [(old.rows.fields[f.index], f.is_ascending, f.null_is_last) for f in was.order_by.fields] == [
             (new.rows.fields[f.index], f.is_ascending, f.null_is_last) for f in now.order_by.fields

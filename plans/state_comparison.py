@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TypeAlias
 
 from stateplan.common.ttl import format_ttl
@@ -52,10 +53,16 @@ class Operator:
 
 
 class PlanSide:
-    """One plan: its operators, what they mean and which of them keep state."""
+    """One plan: its operators, what they mean and which of them keep state.
 
-    def __init__(self, document: PlanDocument) -> None:
+    Args:
+        document: the plan.
+        past_ttls: by node, the shortest TTL that each of its states has had, ms; 0 for one that never had any.
+    """
+
+    def __init__(self, document: PlanDocument, past_ttls: Mapping[int, Sequence[int]] | None = None) -> None:
         self.document = document
+        self.past_ttls = past_ttls or {}
         self.graph: ExecGraph = document.graph
         self.prints = fingerprints(self.graph)
         self.uids = uids(self.graph, self.prints)
@@ -64,6 +71,12 @@ class PlanSide:
 
     def operator(self, node: ExecNode) -> Operator:
         return Operator(node.id, node.title, self.uids[node.id])
+
+    def ttls(self, node: ExecNode) -> list[int]:
+        """After how many milliseconds rows of each state of a node may have expired; 0 for never."""
+        past = self.past_ttls.get(node.id, ())
+        pairs = zip_longest(node.ttls(), past, fillvalue=0)
+        return [min(filter(None, pair), default=0) for pair in pairs]
 
     def names(self, node: ExecNode) -> tuple[str, ...]:
         """The names of a node's input fields."""
@@ -127,9 +140,10 @@ class StateComparison:
     def _keyed_input(side: PlanSide, node: ExecNode) -> KeyedInput:
         """What an operator whose rows have a key reads."""
         ids = upstream(side.graph, node) - {node.id}
-        has_ttl = any(ttl for i in ids for ttl in side.graph.node(i).ttls())
+        has_ttl = any(ttl for i in ids for ttl in side.ttls(side.graph.node(i)))
         row, rows = side.graph.input_types(node)[0], side.inputs(node)[0]
-        return KeyedInput(node, side.lineages[node.id], rows, field_types(row), side.names(node), has_ttl)
+        meaning, ttl = side.lineages[node.id], max(side.ttls(node), default=0)
+        return KeyedInput(node, meaning, rows, field_types(row), side.names(node), ttl, has_ttl)
 
     def _sides(self, side: PlanSide, node: Join) -> list[JoinSide]:
         """The inputs of a join."""
@@ -148,7 +162,7 @@ class StateComparison:
             return None
         filters = old.join_spec.filter_nulls, new.join_spec.filter_nulls
         lost = lost_rows(old_sides, new_sides, move, filters)
-        ttl = max(old.ttls(), default=0)
+        ttl = max(self.old.ttls(old), default=0)
         counted = any(node.join_spec.join_type != "INNER" for node in (old, new))
         if counted and ttl:
             lost = f"rows that have expired after {format_ttl(ttl)} may have matched"
@@ -218,7 +232,7 @@ class StateComparison:
         keys = [[side.fields[k] for k in node.grouping] for side, node in ((old_input, old), (new_input, new))]
         merges = set(keys[0]) != set(keys[1])
         inexact = [agg_text(c, self.new.names(new)) for c in new.agg_calls if merges and not merges_exactly(c)]
-        ttl = old.ttls()[0] if merges else 0
+        ttl = self.old.ttls(old)[0] if merges else 0
         if ttl:
             reason = f"groups that have expired after {format_ttl(ttl)} are missing in larger groups"
             return "reset", [reason], None

@@ -67,7 +67,12 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
 
 
 def evolve_from(
-    old_text: str, document: PlanDocument, options: Mapping[str, str], origin: str, notes: list[str]
+    old_text: str,
+    document: PlanDocument,
+    options: Mapping[str, str],
+    origin: str,
+    notes: list[str],
+    past_ttls: Mapping[int, Sequence[int]] | None = None,
 ) -> Continuation:
     """How ``document`` goes on from the state of the plan ``old_text`` in a checkpoint of its own. Sources that the old
     plan did not have begin where their options say.
@@ -78,11 +83,12 @@ def evolve_from(
         options: of the session.
         origin: the checkpoint, for messages.
         notes: gets what happens to state, a line each.
+        past_ttls: as for :func:`plans.diff.compare`.
 
     Raises:
         CheckpointError: CKPT003, some of the state does not fit and that is not accepted.
     """
-    evolution = Evolution.between(old_text, document)
+    evolution = Evolution.between(old_text, document, past_ttls)
     evolution.check(options, origin)
     notes += _state_notes(evolution.old, document, evolution.diff, ("reset", "unknown"))
     return evolution.continuation
@@ -104,10 +110,13 @@ class Evolution:
     continuation: Continuation
 
     @staticmethod
-    def between(old_text: str, document: PlanDocument) -> Evolution:
-        """From the text of the plan that wrote the checkpoint to another plan."""
+    def between(
+        old_text: str, document: PlanDocument, past_ttls: Mapping[int, Sequence[int]] | None = None
+    ) -> Evolution:
+        """From the text of the plan that wrote the checkpoint to another plan. ``past_ttls`` as for
+        :func:`plans.diff.compare`."""
         old = PlanDocument.parse(old_text)
-        diff = compare(old, document)
+        diff = compare(old, document, past_ttls)
         anew = frozenset(o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None)
         continuation = replace(_continuation(old, document, diff, ("rewrite", "derive")), anew=anew)
         return Evolution(old, document, diff, continuation)

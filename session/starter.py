@@ -144,6 +144,7 @@ class JobStarter:
     def preview(self, document: PlanDocument, origin: str) -> tuple[EvolutionPreview, Sequence[str]]:
         """What :meth:`evolve` would do, and notes for the user. Nothing is written, and the old job may run. Arguments
         and errors as there; CKPT003 is not raised but in the preview."""
+        from stateplan.runtime.checkpoint.directory import Checkpoint
         from stateplan.runtime.evolution.estimate import Survey
         from stateplan.runtime.spark.hadoop import checkpoint_path
         from stateplan.session.evolution_preview import EvolutionPreview
@@ -152,16 +153,17 @@ class JobStarter:
         notes: list[str] = []
         options = of_mode(self.config.to_dict())
         evolution: Evolution | None = None
+        folder = checkpoint_path(origin, options)
 
         def compare(old_text: str) -> Continuation:
             nonlocal evolution
-            evolution = Evolution.between(old_text, document)
+            evolution = Evolution.between(old_text, document, Checkpoint.look(folder).past_ttls())
             return evolution.continuation
 
         with document.placing():
             document, graph, secrets = self._bind(document, notes)
             submission = self._submission(document, graph, options, secrets, compare)
-            survey = Survey(submission, checkpoint_path(origin, options))
+            survey = Survey(submission, folder)
             assert evolution is not None
             return EvolutionPreview.of(evolution, survey.estimate(), options, origin), notes
 
@@ -171,15 +173,12 @@ class JobStarter:
         run. Arguments as there."""
         from stateplan.runtime.evolution.estimate import Survey
         from stateplan.runtime.spark.hadoop import checkpoint_path
-        from stateplan.session.restart import evolve_from
 
         options = of_mode(self.config.to_dict())
+        folder = checkpoint_path(origin, options)
         with document.placing():
             document, graph, secrets = self._bind(document, [])
-            submission = self._submission(
-                document, graph, options, secrets, lambda old_text: evolve_from(old_text, document, options, origin, [])
-            )
-            folder = checkpoint_path(origin, options)
+            submission = self._evolving(document, graph, options, secrets, origin, [])
             try:
                 Survey(submission, folder)
             except CheckpointError as error:
@@ -208,12 +207,29 @@ class JobStarter:
         """Fills a checkpoint from another one. Arguments as :meth:`_start`; ``origin`` is the path of the other one."""
         from stateplan.runtime.evolution.evolve import evolve
         from stateplan.runtime.spark.hadoop import checkpoint_path
+
+        submission = self._evolving(document, graph, options, secrets, origin, notes)
+        return evolve(submission, checkpoint_path(origin, options))
+
+    def _evolving(
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        options: Mapping[str, str],
+        secrets: Secrets,
+        origin: str,
+        notes: list[str],
+    ) -> Submission:
+        """A plan that is to take over the state of another checkpoint. Arguments as :meth:`_evolve`."""
+        from stateplan.runtime.checkpoint.directory import Checkpoint
+        from stateplan.runtime.spark.hadoop import checkpoint_path
         from stateplan.session.restart import evolve_from
 
-        submission = self._submission(
-            document, graph, options, secrets, lambda old_text: evolve_from(old_text, document, options, origin, notes)
-        )
-        return evolve(submission, checkpoint_path(origin, options))
+        def check(old_text: str) -> Continuation:
+            past_ttls = Checkpoint.look(checkpoint_path(origin, options)).past_ttls()
+            return evolve_from(old_text, document, options, origin, notes, past_ttls)
+
+        return self._submission(document, graph, options, secrets, check)
 
     def _submission(
         self,

@@ -35,8 +35,8 @@ def diff(
     from stateplan.plans.diff import compare, load_side
     from stateplan.plans.diff_report import EXIT_CODES, to_json, to_markdown, to_text
 
-    sides = [read_plan(side) if side == STREAM else load_side(side) for side in (old, new)]
-    differences = compare(*sides)
+    before, after = (read_plan(side) if side == STREAM else load_side(side) for side in (old, new))
+    differences = compare(before, after)
     text = to_markdown(differences, old, new) if output is ReportFormat.MARKDOWN else to_text(differences)
     console.show(text, to_json(differences))
     return EXIT_CODES[differences.verdict] if exit_code else 0

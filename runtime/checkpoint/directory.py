@@ -268,6 +268,17 @@ class Checkpoint:
             time.sleep(0.05 * attempt)  # a job may be putting another plan in its place just now
         raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
 
+    def past_ttls(self) -> dict[int, list[int]]:
+        """By node of its plan, the shortest TTL that each state has had, ms; 0 for one whose rows have never expired.
+        Raises CheckpointError CKPT031."""
+        record = read_ttls(self.folder)
+        ttls: dict[int, list[int]] = {}
+        for entry in (entry for layout in self.layouts[:1] for entry in layout.operators):
+            indices = [index for uid, index in record if uid == entry.uid]
+            states = [record.get((entry.uid, index)) for index in range(max(indices, default=-1) + 1)]
+            ttls[entry.node] = [0 if state is None else state.shortest for state in states]
+        return ttls
+
     def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
         if not self.layouts:  # no run has come as far as to state
             return Continuation.same(graph)

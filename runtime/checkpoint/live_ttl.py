@@ -37,7 +37,7 @@ _FILE = "ttl.json"
 _LOCK = "ttl.lock"
 _FORMAT = 1
 _KEPT = 100
-"""So many settings of a state are kept."""
+"""This number of settings of a state is kept, and the shortest of the earlier ones."""
 
 Key = tuple[str, int]
 """A state: uid of the operator, number among its states."""
@@ -108,6 +108,11 @@ class StateTtl:
         """Whether somebody asked for the TTL that holds, other than by the plan."""
         return bool(self.settings) and self.settings[-1].by == "live"
 
+    @property
+    def shortest(self) -> int:
+        """The shortest TTL that the state has had, ms; 0 if its rows have never expired."""
+        return min((s.ttl for s in self.settings if s.ttl), default=self.plan)
+
     def during(self, batch: int) -> int:
         """The TTL in a micro-batch."""
         ttls = [s.ttl for s in self.settings if s.since <= batch]
@@ -118,7 +123,18 @@ class StateTtl:
         earlier = [s for s in self.settings if s.since < setting.since]
         if not earlier or earlier[-1].ttl != setting.ttl or earlier[-1].by != setting.by:
             earlier.append(setting)
-        return replace(self, settings=tuple(earlier[-_KEPT:]))
+        return replace(self, settings=(*_shortest(earlier[:-_KEPT]), *earlier[-_KEPT:]))
+
+    def carried(self, key: Key) -> StateTtl:
+        """For the state ``key`` of another checkpoint, which takes over the rows: the last setting, and the shortest
+        one, by which some may have expired."""
+        settings = (*_shortest(self.settings[:-1]), *self.settings[-1:])
+        return replace(self, uid=key[0], index=key[1], settings=tuple(replace(s, since=0) for s in settings))
+
+
+def _shortest(settings: Sequence[Setting]) -> Sequence[Setting]:
+    """The setting with the shortest TTL; nothing where rows have never expired."""
+    return sorted((s for s in settings if s.ttl), key=lambda s: s.ttl)[:1]
 
 
 _STATES = TypeAdapter(list[StateTtl])

@@ -290,11 +290,8 @@ class _Evolution:
         """What was set live goes on from the first micro-batch."""
         with editing(self.folder) as record:
             for spec in job.operators:
-                origin = origins.of(spec)
-                if origin is None:
-                    continue
                 for index in range(len(spec.ttl)):
-                    old = self.ttls.get((origins.entries[origin].uid, index))
+                    key = origins.old_state(spec, index)
+                    old = None if key is None else self.ttls.get(key)
                     if old is not None:
-                        settings = tuple(replace(setting, since=0) for setting in old.settings[-1:])
-                        record[spec.uid, index] = replace(old, uid=spec.uid, settings=settings)
+                        record[spec.uid, index] = old.carried((spec.uid, index))

@@ -38,6 +38,13 @@ class Origins:
         node = self.continuation.operators.get(spec.node)
         return next((number for number, entry in enumerate(self.entries) if entry.node == node), None)
 
+    def old_state(self, spec: OperatorSpec, index: int) -> tuple[str, int] | None:
+        """The old state whose rows a state of an operator takes over, by uid and number; None for none."""
+        number, move = self.of(spec), self.continuation.moves.get(spec.node)
+        if number is None:
+            return None
+        return self.entries[number].uid, move.inputs[index] if move is not None and move.inputs else index
+
     def loads(self, job: JobGraph, layout: Layout, time_zone: str) -> tuple[StateLoad | None, ...]:
         """Per operator where its state comes from; None for one that begins empty. Raises CheckpointError CKPT024."""
         loads: list[StateLoad | None] = []

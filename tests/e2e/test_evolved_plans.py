@@ -91,3 +91,17 @@ def test_an_evolution_that_was_killed_is_refused_and_begins_anew(shop: Shop) -> 
     assert error.value.code == "CKPT075"
     shop.run(named("killed", (COUNTS, BY_PRODUCT)), "killed", "old")
     assert shop.holds("counts_half", "counts_killed") == shop.holds("counts_whole")
+
+
+def test_a_ttl_that_an_earlier_plan_had_is_remembered(shop: Shop) -> None:
+    """Through a checkpoint that was made of another one, too: its own plans have no TTL."""
+    shop.run(named("ttl", (COUNTS, BY_ITEM)), "ttl", **{"table.exec.state.ttl": "1 h"})
+    shop.run(named("ttl", (COUNTS, BY_ITEM)), "ttl")
+    shop.run(named("ttl", (COUNTS, BY_ITEM), (LINES, JOINED)), "without_ttl", "ttl")
+    for origin in ("ttl", "without_ttl"):
+        plan = shop.plan(named("merged", (COUNTS, BY_PRODUCT)), origin + "_merged")
+        preview, _ = plan.preview_evolution(shop.folder / origin)
+        outcomes = {o.operator.title.split("[")[0]: (o.outcome, o.reasons) for o in preview.operators}
+        outcome, reasons = outcomes["group-aggregate"]
+        assert outcome == "backfilled"
+        assert "groups that have expired after 1 h are missing in larger groups" in reasons

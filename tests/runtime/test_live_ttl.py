@@ -242,3 +242,24 @@ def test_what_another_process_is_writing_is_left_alone(tmp_path: Path) -> None:
     ask(tmp_path, 5)
     assert other.read_text() == '{"format": 1, "sta'
     assert read_ttls(tmp_path)
+
+
+def test_the_shortest_ttl_is_known_however_many_follow(tmp_path: Path) -> None:
+    live = start(tmp_path, 0)
+    assert read_ttls(tmp_path)["u1", 0].shortest == 0
+    for batch, ttl in enumerate((0, 70, 50, *range(100, 400), 0)):
+        ask(tmp_path, ttl)
+        live.take_in(batch)
+    state = read_ttls(tmp_path)["u1", 0]
+    assert (state.now, state.shortest, len(state.settings)) == (0, 50, 101)
+
+
+def test_another_checkpoint_knows_the_shortest_ttl_and_the_last_one(tmp_path: Path) -> None:
+    live = start(tmp_path, 900)
+    for batch, ttl in enumerate((30, 0, 700)):
+        ask(tmp_path, ttl)
+        live.take_in(batch)
+    state = read_ttls(tmp_path)["u1", 0].carried(("u2", 1))
+    assert state.key == ("u2", 1)
+    assert [(s.ttl, s.since) for s in state.settings] == [(30, 0), (700, 0)]
+    assert state.during(0) == 700

@@ -116,15 +116,18 @@ class Play:
             if label in self.levels.stores:
                 yield spec, KeyedState(self.levels.stores[label], self.levels.cache, spec.kernel.tables, "test")
 
-    def evolve(self, document: PlanDocument, accept: str = "none") -> tuple[Play, list[str]]:
-        """Another plan with what it can use of this state, and the notes on that.
+    def evolve(
+        self, document: PlanDocument, accept: str = "none", past_ttls: Mapping[int, Sequence[int]] | None = None
+    ) -> tuple[Play, list[str]]:
+        """Another plan with what it can use of this state, and the notes on that. ``past_ttls`` as for
+        :func:`plans.diff.compare`.
 
         Raises:
             CheckpointError: CKPT003, state would be lost.
         """
         notes: list[str] = []
         options = {"execution.state-recovery.accept": accept}
-        continuation = evolve_from(self.document.text, document, options, "memory", notes)
+        continuation = evolve_from(self.document.text, document, options, "memory", notes, past_ttls)
         new = Play(document, self.job.key_groups)
         history = Play(document, self.job.key_groups)
         if continuation.anew:

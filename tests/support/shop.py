@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from stateplan.session.compiled_plan import CompiledPlan
 from stateplan.session.environment import TableEnvironment
 
 Row = tuple[object, ...]
@@ -57,19 +58,22 @@ class Shop:
             origin: the name of a checkpoint of another plan, from which this one is made first.
             options: more options of the session.
         """
-        place = str(self.folder / checkpoint)
-        env = self.session(**{"execution.checkpointing.dir": place, **options})
+        plan = self.plan(sinks, checkpoint, **options)
+        if origin is not None:
+            evolved, _ = plan.evolve(self.folder / origin)
+            assert str(evolved.folder) == str(self.folder / checkpoint)
+        plan.execute().wait()
+
+    def plan(self, sinks: Sequence[tuple[str, str, str]], checkpoint: str, **options: str) -> CompiledPlan:
+        """The plan that :meth:`run` runs."""
+        env = self.session(**{"execution.checkpointing.dir": str(self.folder / checkpoint), **options})
         for name, columns, _ in sinks:
             env.execute_sql(
                 f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'filesystem', "
                 f"'path' = '{self.folder / name}', 'format' = 'debezium-json')"
             )
         inserts = "; ".join(f"INSERT INTO {name} {query}" for name, _, query in sinks)
-        plan = env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {inserts}; END")
-        if origin is not None:
-            evolved, _ = plan.evolve(self.folder / origin)
-            assert str(evolved.folder) == place
-        plan.execute().wait()
+        return env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {inserts}; END")
 
     def holds(self, *sinks: str) -> Counter[Row]:
         """The rows of sinks, with all changes applied."""

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from stateplan.common.errors import CheckpointError
+from stateplan.runtime.evolution.origins import Origins
+from stateplan.session.restart import evolve_from
 from tests.support.evolving import Play, Tables, goes_on
 
 DDL = """
@@ -145,3 +147,12 @@ def test_kept_rows_keep_their_age(tables: Tables) -> None:
     assert (
         goes_on(tables, f"{ttl}INSERT INTO out1 SELECT {INNER}", f"{ttl}INSERT INTO out1 SELECT {swapped}") == "derive"
     )
+
+
+def test_each_side_keeps_its_ttl_when_the_sides_are_swapped(tables: Tables) -> None:
+    old = Play(tables.plan(f"INSERT INTO out1 SELECT {INNER}"))
+    plan = tables.plan(f"INSERT INTO out1 SELECT {ALL} FROM shipped AS s JOIN orders AS o ON {KEYS}")
+    origins = Origins(evolve_from(old.document.text, plan, {}, "memory", []), old.layout.operators, "memory")
+    (join,) = Play(plan).job.operators
+    uid = old.job.operators[0].uid
+    assert [origins.old_state(join, side) for side in (0, 1)] == [(uid, 1), (uid, 0)]
