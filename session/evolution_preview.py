@@ -69,11 +69,11 @@ class EvolutionPreview:
     refusal: CheckpointError | None = None
 
     @staticmethod
-    def of(evolution: Evolution, estimate: Estimate, options: Mapping[str, str], origin: str) -> EvolutionPreview:
+    def of(evolution: Evolution, estimate: Estimate, origin: str) -> EvolutionPreview:
         """The preview of an evolution. Arguments as :meth:`Evolution.check`."""
         refusal: CheckpointError | None = None
         try:
-            evolution.check(options, origin)
+            evolution.check(origin)
         except CheckpointError as error:
             refusal = error
         operators = tuple(_preview(o, evolution, estimate) for o in evolution.diff.operators if o.stateful)
@@ -116,6 +116,9 @@ class EvolutionPreview:
 def _preview(operator: OperatorDiff, evolution: Evolution, estimate: Estimate) -> OperatorPreview:
     if operator.new is None:
         return OperatorPreview(operator, "removed", operator.reasons, None)
+    lost = estimate.lost.get(operator.new.id)
+    if lost is not None:
+        return OperatorPreview(operator, "reset", (*operator.reasons, lost), None)
     cost = estimate.costs.get(operator.new.id)
     if cost is None and not evolution.is_fed(operator):
         return OperatorPreview(operator, "empty", operator.reasons or ("it reads only new sources",), None)

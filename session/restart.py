@@ -88,8 +88,8 @@ def evolve_from(
     Raises:
         CheckpointError: CKPT003, some of the state does not fit and that is not accepted.
     """
-    evolution = Evolution.between(old_text, document, past_ttls)
-    evolution.check(options, origin)
+    evolution = Evolution.between(old_text, document, options, past_ttls)
+    evolution.check(origin)
     notes += _state_notes(evolution.old, document, evolution.diff, ("reset", "unknown"))
     return evolution.continuation
 
@@ -102,31 +102,40 @@ class Evolution:
         old, new: the plans.
         diff: what changed.
         continuation: what the new one uses of the old one.
+        accept: the worst verdict on state that the user accepts.
     """
 
     old: PlanDocument
     new: PlanDocument
     diff: PlanDiff
     continuation: Continuation
+    accept: str
 
     @staticmethod
     def between(
-        old_text: str, document: PlanDocument, past_ttls: Mapping[int, Sequence[int]] | None = None
+        old_text: str,
+        document: PlanDocument,
+        options: Mapping[str, str],
+        past_ttls: Mapping[int, Sequence[int]] | None = None,
     ) -> Evolution:
-        """From the text of the plan that wrote the checkpoint to another plan. ``past_ttls`` as for
-        :func:`plans.diff.compare`."""
+        """From the text of the plan that wrote the checkpoint to another plan. Arguments as :func:`evolve_from`."""
         old = PlanDocument.parse(old_text)
         diff = compare(old, document, past_ttls)
         anew = frozenset(o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None)
-        continuation = replace(_continuation(old, document, diff, ("rewrite", "derive")), anew=anew)
-        return Evolution(old, document, diff, continuation)
-
-    def check(self, options: Mapping[str, str], origin: str) -> None:
-        """Raises CheckpointError CKPT003, some of the state does not fit and the options do not accept that. Arguments
-        as :func:`evolve_from`."""
         accept = value(options, ACCEPT)
+        accept = "backfill" if accept == "none" else accept
+        continuation = replace(
+            _continuation(old, document, diff, ("rewrite", "derive")),
+            anew=anew,
+            may_begin_empty=severity(accept) >= severity("reset"),
+        )
+        return Evolution(old, document, diff, continuation, accept)
+
+    def check(self, origin: str) -> None:
+        """Raises CheckpointError CKPT003, some of the state does not fit and the user does not accept that. Arguments
+        as :func:`evolve_from`."""
         operators = [o for o in self.diff.operators if o.new is not None and o.stateful and self.is_fed(o)]
-        _require_accepted(operators, origin, "backfill" if accept == "none" else accept, ("reset", "unknown"))
+        _require_accepted(operators, origin, self.accept, ("reset", "unknown"))
 
     def is_fed(self, operator: OperatorDiff) -> bool:
         """Whether an operator of the new plan gets rows of a source that reads on: there are rows that it has to

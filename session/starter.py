@@ -157,7 +157,7 @@ class JobStarter:
 
         def compare(old_text: str) -> Continuation:
             nonlocal evolution
-            evolution = Evolution.between(old_text, document, Checkpoint.look(folder).past_ttls())
+            evolution = Evolution.between(old_text, document, options, Checkpoint.look(folder).past_ttls())
             return evolution.continuation
 
         with document.placing():
@@ -165,7 +165,7 @@ class JobStarter:
             submission = self._submission(document, graph, options, secrets, compare)
             survey = Survey(submission, folder)
             assert evolution is not None
-            return EvolutionPreview.of(evolution, survey.estimate(), options, origin), notes
+            return EvolutionPreview.of(evolution, survey.estimate(), origin), notes
 
     @coded_error()
     def check_evolution(self, document: PlanDocument, origin: str) -> None:

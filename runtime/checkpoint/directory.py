@@ -2,8 +2,7 @@
 
 ``plan.json`` is the plan of the last run, ``stateplan.json`` what must not change over the life of the state and, for
 that plan, which slots of Spark's state belong to which operator (see :mod:`runtime.checkpoint.slots`),
-``spark/``
-Spark's checkpoint, ``splits/`` marker files of sources without files.
+``spark/`` Spark's checkpoint, ``splits/`` marker files of sources without files.
 """
 
 from __future__ import annotations
@@ -28,9 +27,11 @@ from stateplan.runtime.checkpoint.record import REACHED, BatchRecord
 from stateplan.runtime.checkpoint.rescale import (
     PARALLELISM,
     Rescale,
+    check_key_groups,
     check_parallelism,
     last_of_job,
     plan_rescale,
+    wanted_groups,
     wanted_parallelism,
 )
 from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, recover
@@ -81,7 +82,7 @@ class Checkpoint:
         temporary: whether it is removed when the job ends.
         resumed: whether an earlier run wrote to it.
         plan_text: the plan that is to run.
-        lock: the right to write to it; :meth:`close` returns it back.
+        lock: the right to write to it; :meth:`close` gives it back.
         recovered: the savepoint that it began as a copy of.
         place: where its directory was when the last run began.
         savepoint: whether it is one, which no job writes to.
@@ -164,7 +165,7 @@ class Checkpoint:
     @staticmethod
     def _begun(folder: AnyPath, options: Mapping[str, str], plan_text: str, cores: int | None) -> Checkpoint:
         """A new checkpoint. Raises CheckpointError CKPT001, CKPT050."""
-        groups = _wanted_groups(options) or default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
+        groups = wanted_groups(options) or default_key_groups(wanted_parallelism(options) or cores or parallelism({}))
         check_parallelism(options, groups, is_resumed=False)
         temporary = not options.get(CHECKPOINT_DIR)
         fresh = Checkpoint(folder, uuid.uuid4().hex[:12], _now(), groups, temporary, False, plan_text)
@@ -184,10 +185,7 @@ class Checkpoint:
             raise CheckpointError("CKPT073", folder=folder, key=CHECKPOINT_DIR, recovery=RECOVERY_PATH)
         checkpoint._compare()  # noqa: SLF001 - of the same class
         checkpoint._settle_in()  # noqa: SLF001 - of the same class
-        key_groups = _wanted_groups(options)
-        if key_groups and key_groups != checkpoint.key_groups:
-            raise CheckpointError("CKPT004", folder=folder, key_groups=checkpoint.key_groups, wanted=key_groups)
-        check_parallelism(options, checkpoint.key_groups, is_resumed=True)
+        check_key_groups(options, checkpoint.key_groups, folder)
         return checkpoint
 
     def settings(self, options: Mapping[str, str]) -> dict[str, str]:
@@ -437,11 +435,6 @@ def _usable(folder: AnyPath) -> Iterator[None]:
         yield
     except OSError as cause:
         raise CheckpointError("CKPT001", folder=folder, strerror=cause.strerror or cause) from cause
-
-
-def _wanted_groups(options: Mapping[str, str]) -> int:
-    """The number of key groups that the session sets; 0 for any."""
-    return max(0, int(options.get("pipeline.max-parallelism") or 0))
 
 
 def _read(folder: AnyPath, plan_text: str) -> Checkpoint:

@@ -8,7 +8,7 @@ Such a micro-batch, once it is planned, has to be finished before anything else:
 would be taken for the state of another micro-batch with its id. A micro-batch of the job that is planned and not
 committed has to be run first, with the parallelism that it was planned for, as its sinks may have written part of it.
 
-Codes: CKPT050, CKPT051.
+Codes: CKPT004, CKPT050, CKPT051.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.paths import AnyPath
 from stateplan.runtime.spark.checkpoint_files import PARTITIONS, SparkCheckpoint
 
 PARALLELISM = "parallelism.default"
@@ -50,6 +51,28 @@ def wanted_parallelism(options: Mapping[str, str]) -> int | None:
     """The number of partitions that the user sets; None if it is not set."""
     text = options.get(PARTITIONS) or options.get(PARALLELISM) or ""
     return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def wanted_groups(options: Mapping[str, str]) -> int:
+    """The number of key groups that the session sets; 0 for any."""
+    return max(0, int(options.get("pipeline.max-parallelism") or 0))
+
+
+def check_key_groups(options: Mapping[str, str], key_groups: int, folder: AnyPath) -> None:
+    """Refuses options with which a job cannot go on from a checkpoint.
+
+    Args:
+        options: of the session.
+        key_groups: of the checkpoint.
+        folder: of the checkpoint.
+
+    Raises:
+        CheckpointError: CKPT004, other key groups; CKPT050, more partitions than there are key groups.
+    """
+    wanted = wanted_groups(options)
+    if wanted and wanted != key_groups:
+        raise CheckpointError("CKPT004", folder=folder, key_groups=key_groups, wanted=wanted)
+    check_parallelism(options, key_groups, is_resumed=True)
 
 
 def check_parallelism(options: Mapping[str, str], key_groups: int, is_resumed: bool) -> None:

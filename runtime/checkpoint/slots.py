@@ -78,6 +78,7 @@ class Continuation:
         sinks: for each sink, the old one in whose place it writes.
         moves: for each operator whose state has to be rewritten, how.
         anew: the operators whose state is made from the history of their inputs.
+        may_begin_empty: whether those of them may begin empty whose history cannot be read again.
     """
 
     graph: ExecGraph
@@ -86,6 +87,7 @@ class Continuation:
     sinks: Mapping[int, int] = field(default_factory=dict)
     moves: Mapping[int, Move] = field(default_factory=dict)
     anew: frozenset[int] = frozenset()
+    may_begin_empty: bool = False
 
     @staticmethod
     def same(graph: ExecGraph) -> Continuation:

@@ -3,7 +3,7 @@ state nor history is read.
 
 The old job may run meanwhile: its last finished micro-batch counts.
 
-Codes: CKPT024, CKPT054, and those of :mod:`runtime.inspect.inspection`.
+Codes: CKPT004, CKPT024, CKPT050, CKPT054, and those of :mod:`runtime.inspect.inspection`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath
-from stateplan.common.settings import parallelism
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.splits import FileSplit
 from stateplan.runtime.checkpoint.directory import Checkpoint
-from stateplan.runtime.checkpoint.slots import Continuation, OperatorEntry, laid_out
+from stateplan.runtime.checkpoint.rescale import check_key_groups
+from stateplan.runtime.checkpoint.slots import OperatorEntry, laid_out
 from stateplan.runtime.evolution.history import History, HistorySource, Piece
 from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.failures import coded_error
@@ -26,7 +27,6 @@ from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.inspect.reading import reading, stored_manifests
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.metrics.log import recent_metrics
-from stateplan.runtime.sources import TASK_BYTES
 from stateplan.runtime.spark.session import session
 from stateplan.runtime.spark.tweaks import Tweaks
 from stateplan.runtime.start import Submission, find_place
@@ -60,11 +60,13 @@ class Estimate:
         batch: the micro-batch of the old checkpoint that it would be made from.
         costs: by node of the new plan, of each operator that gets state. History that several operators need counts
             for each of them.
+        lost: by node of each operator that begins empty because its history cannot be read again, the reason.
         total: of all of them. State and history that several operators need are read once.
     """
 
     batch: int
     costs: Mapping[int, Cost]
+    lost: Mapping[int, str]
     total: Cost
 
 
@@ -77,7 +79,8 @@ class Survey:
 
     Raises:
         CheckpointError: CKPT001, CKPT002, CKPT041, it is no checkpoint, or has no finished micro-batch; CKPT005, it is
-            damaged; CKPT024, state does not fit; CKPT054, history cannot be read again.
+            damaged; CKPT004, CKPT050, the options do not fit its key groups; CKPT024, state does not fit; CKPT054,
+            history cannot be read again.
         StateplanError: what keeps the plan from being translated, and from ``check_restart``.
     """
 
@@ -86,6 +89,7 @@ class Survey:
         options = submission.options
         self.options = options
         self.old = Snapshot.open(origin)
+        check_key_groups(options, self.old.key_groups, origin)
         self.continuation = submission.check_restart(self.old.plan_text)
         job = translate(
             find_place(submission, Tweaks(options, submission.console)).graph,
@@ -99,7 +103,16 @@ class Survey:
         used = set(self.continuation.operators.values())
         self.entries = [entry for entry in self.old.layout.operators if entry.node in used]
         Origins(self.continuation, self.entries, str(origin)).loads(job, layout, local_time_zone(options))
-        self._histories = _histories(self.old, self.continuation, job, options)
+        history = History.of(self.old, self.continuation, options)
+        self.lost: dict[int, str] = {}
+        self._pieces: dict[int, Mapping[int, Sequence[Piece]]] = {}
+        for node, part in history.of_operators(job):
+            if not isinstance(part, CheckpointError):
+                self._pieces[node] = _pieces(part)
+            elif self.continuation.may_begin_empty:
+                self.lost[node] = part.message
+            else:
+                raise part
 
     def estimate(self) -> Estimate:
         """What it costs. The sizes of state are those of the metrics of the job, or else of the lists of stored runs,
@@ -111,27 +124,23 @@ class Survey:
         for node, origin in self.continuation.operators.items():
             rows, size = sizes.get(origin, (0, 0))
             costs[node] = Cost(rows, size)
-        for node, sources in self._histories.items():
+        for node, sources in self._pieces.items():
             costs[node] = _history_cost(piece for pieces in sources.values() for piece in pieces)
-        history = {source: pieces for sources in self._histories.values() for source, pieces in sources.items()}
+        history = {source: pieces for sources in self._pieces.values() for source, pieces in sources.items()}
         whole = _history_cost(piece for pieces in history.values() for piece in pieces)
         rows, size = (sum(both[place] for both in sizes.values()) for place in (0, 1))
-        return Estimate(self.old.batch, costs, Cost(rows, size, whole.files, whole.parts, whole.history_bytes))
+        return Estimate(
+            self.old.batch, costs, self.lost, Cost(rows, size, whole.files, whole.parts, whole.history_bytes)
+        )
 
 
-def _histories(
-    old: Snapshot, continuation: Continuation, job: JobGraph, options: Mapping[str, str]
-) -> dict[int, dict[int, Sequence[Piece]]]:
-    """By node of the operators whose state is made from history, and by node of the source, what is read of it."""
-    histories: dict[int, dict[int, Sequence[Piece]]] = {}
-    for node in sorted(continuation.anew):
-        history = History(old, continuation.sources, frozenset({node}), parallelism(options), TASK_BYTES)
-        histories[node] = {
-            source.node: [piece for pieces in source.reader.pieces.values() for piece in pieces]
-            for source in history.job(job).sources
-            if isinstance(source.reader, HistorySource)
-        }
-    return histories
+def _pieces(history: JobGraph) -> dict[int, Sequence[Piece]]:
+    """What a job that makes state reads, by node of the source."""
+    return {
+        source.node: [piece for pieces in source.reader.pieces.values() for piece in pieces]
+        for source in history.sources
+        if isinstance(source.reader, HistorySource)
+    }
 
 
 def _history_cost(pieces: Iterable[Piece]) -> Cost:

@@ -6,11 +6,13 @@ query stand. So neither the list of sources nor the chain of operators is fixed,
 
 ``stateplan.json`` is written last: a folder without it is no checkpoint, and is filled anew.
 
-Codes: CKPT001, CKPT005, CKPT024, CKPT041, CKPT053, CKPT070 to CKPT072.
+Codes: CKPT001, CKPT004, CKPT005, CKPT024, CKPT041, CKPT050, CKPT053, CKPT054, CKPT070 to CKPT072.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -20,15 +22,14 @@ from typing import TYPE_CHECKING
 
 from stateplan.common.errors import CheckpointError, find_encoded
 from stateplan.common.failure_reasons import reason_of, text_of
-from stateplan.common.paths import AnyPath, copy_tree, remove_tree
-from stateplan.common.settings import parallelism
+from stateplan.common.paths import AnyPath, copy_tree, remove_tree, write_whole
 from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.beginnings import forget_beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint, lock_folder
 from stateplan.runtime.checkpoint.live_ttl import Record, editing, read_ttls
 from stateplan.runtime.checkpoint.record import BatchRecord
-from stateplan.runtime.checkpoint.rescale import PARALLELISM, wanted_parallelism
+from stateplan.runtime.checkpoint.rescale import PARALLELISM, check_key_groups, wanted_parallelism
 from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, begin_filling, usable_facts
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, SourceEntry, laid_out
 from stateplan.runtime.evolution.conversion import StateLoad, loading
@@ -42,7 +43,6 @@ from stateplan.runtime.inspect.reading import stored_runs
 from stateplan.runtime.jobgraph import CLOCK, JobGraph
 from stateplan.runtime.memory import CacheSettings
 from stateplan.runtime.readers import keep_times
-from stateplan.runtime.sources import TASK_BYTES
 from stateplan.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
 from stateplan.runtime.spark.cluster import check_python
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 _BACKFILL = "backfill"
-"""The folder of the checkpoint of the job that makes state from history, in the new checkpoint."""
+"""How the folder of the checkpoint of the job that makes state from history begins, in the new checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,9 @@ def evolve(submission: Submission, origin: AnyPath) -> Evolved:
 
     Raises:
         CheckpointError: CKPT070, there is none; CKPT071, the directory has a checkpoint; CKPT072, the old job runs, or
-            ended in the middle of a micro-batch; CKPT024, state does not fit; CKPT001, CKPT005, CKPT041, files cannot
-            be read or written; CKPT053, Spark cannot write the state.
+            ended in the middle of a micro-batch; CKPT004, CKPT050, the options do not fit its key groups; CKPT024,
+            state does not fit; CKPT054, history cannot be read again; CKPT001, CKPT005, CKPT041, files cannot be read
+            or written; CKPT053, Spark cannot write the state.
         StateplanError: what keeps the plan from being translated, and from ``check_restart``.
     """
     began = time.monotonic()
@@ -101,6 +102,7 @@ def evolve(submission: Submission, origin: AnyPath) -> Evolved:
             raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=str(origin), dir_key=CHECKPOINT_DIR)
         usable_facts(origin, str(origin))
         old = Snapshot.open(origin)
+        check_key_groups(submission.options, old.key_groups, origin)
         continuation = submission.check_restart(old.plan_text)
         try:
             operators = _Evolution(submission, folder, old, continuation).run()
@@ -177,9 +179,10 @@ class _Evolution:
         stocks = [_Stock.of(self.old, self.continuation, self.options, self.ttls)]
         zone = local_time_zone(self.options)
         stocks[0].origins.loads(job, layout, zone)  # what does not fit is told before anything is read
+        history = self._history(job)
         begin_filling(self.folder, self.old.folder)
-        if self.continuation.anew:
-            stocks += self._backfill(place.graph)
+        if history.operators:
+            stocks += self._backfill(place.graph, history)
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
         loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
         self._load(spark, job, list(zip(stocks, loads, strict=True)))
@@ -187,22 +190,32 @@ class _Evolution:
         self._keep_ttls(job, stocks[0].origins)
         self.checkpoint.record = BatchRecord.of(self.folder, self.checkpoint.id)
         self.checkpoint.layout = layout
+        write_whole(self.folder / "plan.json", self.submission.plan_text)
         self.checkpoint.adopt()
-        remove_tree(self.folder / _BACKFILL)
+        self._forget_backfills()
         (self.folder / RECOVERING).unlink(missing_ok=True)
         return tuple(o.name for o, *some in zip(job.operators, *loads, strict=True) if any(x is not None for x in some))
 
     # -- state -------------------------------------------------------------------------------------------------------
 
-    def _backfill(self, graph: ExecGraph) -> list[_Stock]:
-        """State that is made from the history of the sources, by a job with a checkpoint of its own: killed, it goes on
-        from there. Raises CheckpointError CKPT054, and what makes the job fail."""
-        folder = self.folder / _BACKFILL
-        if not (folder / "plan.json").exists() or (folder / "plan.json").read_text() != self.submission.plan_text:
-            remove_tree(folder)
-        tasks = parallelism(self.options)
-        anew = self.continuation.anew
-        history = History(self.old, self.continuation.sources, anew, tasks, TASK_BYTES)
+    def _history(self, job: JobGraph) -> History:
+        """What state is made from. Operators whose history cannot be read again begin empty if the user accepts that.
+        Raises CheckpointError CKPT054."""
+        history = History.of(self.old, self.continuation, self.options)
+        if not self.continuation.may_begin_empty:
+            history.job(job)  # tells what is lost before anything is written
+            return history
+        lost = {node: part for node, part in history.of_operators(job) if isinstance(part, CheckpointError)}
+        for spec in (spec for spec in job.operators if spec.node in lost):
+            self.submission.tell(f"{spec.name} starts with empty state: {lost[spec.node].message}")
+        return replace(history, operators=history.operators - lost.keys())
+
+    def _backfill(self, graph: ExecGraph, history: History) -> list[_Stock]:
+        """State that is made from the history of the sources, by a job with a checkpoint of its own. If it is killed,
+        the next attempt continues there, unless it would read other history, or otherwise. Raises CheckpointError
+        CKPT054, and what makes the job fail."""
+        folder = self.folder / self._backfill_name(history)
+        self._forget_backfills(but=folder)
         settings = {
             CHECKPOINT_DIR: str(folder),
             "pipeline.max-parallelism": str(self.old.key_groups),
@@ -218,8 +231,27 @@ class _Evolution:
         execute(submission).wait()
         if SparkCheckpoint.of(folder).last_done < 0:
             return []
-        same = Continuation(graph, {node: node for node in anew}, {})
+        same = Continuation(graph, {node: node for node in history.operators}, {})
         return [_Stock.of(Snapshot.open(folder), same, self.options, Record())]
+
+    def _backfill_name(self, history: History) -> str:
+        """A name of its own for all that decides which rows a backfill reads in which micro-batch."""
+        old = Checkpoint.look(self.old.folder)
+        facts = (
+            str(self.old.folder),
+            old.id,
+            self.old.batch,
+            self.submission.plan_text,
+            sorted(self.options.items()),
+            sorted(history.operators),
+        )
+        return f"{_BACKFILL}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
+
+    def _forget_backfills(self, but: AnyPath | None = None) -> None:
+        """Removes the checkpoints of jobs that have made state. ``but`` is kept."""
+        for folder in self.folder.glob(f"{_BACKFILL}-*"):
+            if folder != but:
+                remove_tree(folder)
 
     def _load(
         self,

@@ -15,17 +15,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from stateplan.common.errors import CheckpointError, StateplanError
-from stateplan.common.files import local_path
+from stateplan.common.errors import CheckpointError, DataError, StateplanError
+from stateplan.common.files import HADOOP, local_path, scheme_of
+from stateplan.common.settings import parallelism
 from stateplan.connectors.blackhole import Nothing
 from stateplan.connectors.history import HistoryLost, RepeatableSource
 from stateplan.connectors.listing import FileEntry, entries_in
 from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Source
 from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
 from stateplan.runtime.beginnings import beginning
+from stateplan.runtime.checkpoint.slots import Continuation
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToSink
 from stateplan.runtime.markers import Markers
+from stateplan.runtime.sources import TASK_BYTES
 from stateplan.runtime.spark.checkpoint_files import INSTANTS
 
 if TYPE_CHECKING:
@@ -108,6 +111,20 @@ class History:
     tasks: int
     batch_bytes: int
 
+    @staticmethod
+    def of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> History:
+        """What the state is made from that a continuation makes anew."""
+        return History(old, continuation.sources, continuation.anew, parallelism(options), TASK_BYTES)
+
+    def of_operators(self, job: JobGraph) -> Iterator[tuple[int, JobGraph | CheckpointError]]:
+        """By node of the operators, the part of a job that makes the state of this one, or the error CKPT054 that says
+        why its history cannot be read again."""
+        for node in sorted(self.operators):
+            try:
+                yield node, replace(self, operators=frozenset({node})).job(job)
+            except CheckpointError as error:
+                yield node, error
+
     def job(self, job: JobGraph) -> JobGraph:
         """The part of a job that makes the state, over the history of its sources.
 
@@ -153,8 +170,7 @@ class History:
         end = self.old.spark.planned(self.old.batch)
         reader, markers = source.reader, self.old.layout.sources[number].markers
         if isinstance(reader, FileSource):
-            for file in self._files(number):
-                self._check_file(source, file)
+            for file in self._files(source, reader, number):
                 split = FileSplit(file.path, file.size or None)
                 yield Piece(file.modified, file.size, split, f"{file.modified:016d}/{file.path}")
             return
@@ -197,8 +213,32 @@ class History:
         except StateplanError as cause:
             raise self._lost(table, f"{cause.code} {cause.message}") from cause
 
-    def _files(self, number: int) -> Iterator[FileEntry]:
-        """The files that a source has read, each once."""
+    def _files(self, source: SourceSpec, reader: FileSource, number: int) -> Iterator[FileEntry]:
+        """The files that a source has read, each once, and as it was read. Raises CheckpointError CKPT054."""
+        table = f"table '{source.name}'"
+        remote: dict[str, FileEntry] | None = None
+        for file in self._files_read(number):
+            place = local_path(file.path)
+            try:
+                if place is not None:
+                    same = os.stat(place).st_mtime_ns // 1_000_000 == file.modified
+                elif scheme_of(file.path) in HADOOP:
+                    raise self._lost(table, f"changes of {file.path} go unnoticed, as it is in HDFS")
+                else:
+                    remote = {f.path: f for f in reader.files()} if remote is None else remote
+                    if file.path not in remote:
+                        raise self._lost(table, f"{file.path} is gone")
+                    now = remote[file.path]
+                    same = (now.modified, now.size) == (file.modified, file.size)
+            except OSError as cause:
+                raise self._lost(table, f"{file.path}: {cause.strerror or cause}") from cause
+            except DataError as cause:
+                raise self._lost(table, f"{cause.code} {cause.message}") from cause
+            if not same:
+                raise self._lost(table, f"{file.path} was modified after it was read")
+            yield file
+
+    def _files_read(self, number: int) -> Iterator[FileEntry]:
         spark = self.old.spark
         for path, modified in spark.files_of(number, self.old.batch):
             marker = spark.marker(path)
@@ -206,18 +246,6 @@ class History:
                 yield FileEntry(path, _size(path), modified)
             else:
                 yield from entries_in(marker.read_bytes())
-
-    def _check_file(self, source: SourceSpec, file: FileEntry) -> None:
-        """Whether a file is still as it was read. Raises CheckpointError CKPT054."""
-        place = local_path(file.path)
-        if place is None:
-            return
-        try:
-            modified = os.stat(place).st_mtime_ns // 1_000_000
-        except OSError as cause:
-            raise self._lost(f"table '{source.name}'", f"{file.path}: {cause.strerror or cause}") from cause
-        if modified != file.modified:
-            raise self._lost(f"table '{source.name}'", f"{file.path} was modified after it was read")
 
     def _lost(self, what: str, why: str) -> CheckpointError:
         return CheckpointError("CKPT054", what=what, why=why, folder=self.old.folder)

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from stateplan.common.errors import CheckpointError
+from stateplan.runtime.evolution import evolve
 from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
 pytestmark = pytest.mark.spark
@@ -75,12 +76,84 @@ def test_history_that_is_gone_is_refused(change: str, shop: Shop) -> None:
     try:
         with pytest.raises(CheckpointError) as error:
             shop.run(named(change, *MADE_ANEW), change, "old")
+        accept = {"execution.state-recovery.accept": "reset"}
+        plan = shop.plan(named(change, *MADE_ANEW), change, **accept)
+        preview, _ = plan.preview_evolution(shop.folder / "old")
+        plan.evolve(shop.folder / "old")
     finally:
         if change == "removed":
             (shop.folder / "1.json").rename(file)
         os.utime(file, ns=times)
     assert error.value.code == "CKPT054"
     assert "1.json" in error.value.message
+    assert preview.refusal is None
+    outcomes = {o.operator.title.partition("[")[0]: (o.outcome, o.reasons[-1]) for o in preview.operators}
+    assert {name: outcome for name, (outcome, _) in outcomes.items()} == {"group-aggregate": "reset", "join": "reset"}
+    assert all("1.json" in reason for _, reason in outcomes.values())
+
+
+def test_history_that_is_gone_leaves_other_state_alone(shop: Shop) -> None:
+    """Of ``shipped``, which only the join reads."""
+    file = shop.folder / "shipped" / "1.json"
+    kept = file.rename(shop.folder / "kept.json")
+    try:
+        plan = shop.plan(named("part", *MADE_ANEW), "part", **{"execution.state-recovery.accept": "reset"})
+        plan.evolve(shop.folder / "old")
+        plan.execute().wait()
+    finally:
+        kept.rename(file)
+    assert shop.holds("large_half", "large_part") == shop.holds("large_whole")
+    assert shop.holds("amounts_half", "amounts_part") != shop.holds("amounts_whole")
+
+
+def test_history_is_read_once_though_the_old_job_ran_on_between_two_attempts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = named("on", *OLD)
+    shutil.copytree(shop.folder / "old", shop.folder / "on")
+
+    def fail(*args: object) -> None:
+        raise OSError("no space left on device")
+
+    def attempt() -> str:
+        with monkeypatch.context() as patch:
+            patch.setattr(evolve, "load_state", fail)
+            with pytest.raises(CheckpointError, match="no space left"):
+                shop.run(named("ran", *MADE_ANEW), "ran", "on")
+        (backfill,) = (shop.folder / "ran").glob("backfill-*")
+        return backfill.name
+
+    first = attempt()
+    assert attempt() == first, "another attempt continues there"
+    shop.run(old, "on")
+    assert attempt() != first
+    shop.run(named("ran", *MADE_ANEW), "ran", "on")
+    for sink in ("large", "amounts"):
+        assert shop.holds(f"{sink}_ran") == Counter(), "all input has been read"
+    shop.arrive("orders", "3.json", *orders(*range(50, 70)))
+    shop.run(named("ran", *MADE_ANEW), "ran")
+    shop.run(named("all", *MADE_ANEW), "all")
+    (shop.folder / "orders" / "3.json").unlink()
+    for sink in ("large", "amounts"):
+        assert shop.holds(f"{sink}_whole", f"{sink}_ran") == shop.holds(f"{sink}_all"), sink
+
+
+@pytest.mark.parametrize(
+    ("code", "options"),
+    [
+        ("CKPT004", {"pipeline.max-parallelism": "11"}),
+        ("CKPT050", {"parallelism.default": "1000"}),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_anything_is_written(
+    code: str, options: dict[str, str], shop: Shop
+) -> None:
+    plan = shop.plan(named(code, *DERIVED), code, **options)
+    for evolving in (plan.evolve, plan.preview_evolution):
+        with pytest.raises(CheckpointError) as error:
+            evolving(shop.folder / "old")
+        assert error.value.code == code
+    assert not (shop.folder / code / "recovering").exists()
 
 
 def test_an_evolution_that_was_killed_is_refused_and_begins_anew(shop: Shop) -> None:

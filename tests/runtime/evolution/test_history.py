@@ -14,7 +14,9 @@ import pytest
 from stateplan.common.errors import CheckpointError, DataError
 from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource
 from stateplan.connectors.kafka.splits import KafkaSplit
-from stateplan.connectors.protocol import Offset, OffsetSource
+from stateplan.connectors.listing import FileEntry, file_list
+from stateplan.connectors.protocol import FileSource, Offset, OffsetSource
+from stateplan.connectors.splits import FileSplit
 from stateplan.runtime.evolution.history import History, Piece, with_all_parts
 from stateplan.runtime.jobgraph import Pipeline, SourceSpec
 from stateplan.runtime.spark.checkpoint_files import BatchOffsets
@@ -96,6 +98,64 @@ def test_history_that_is_lost_is_refused(begin: Offset | None, reader: Ledger, r
         pieces_of(tmp_path, reader, begin, {"at": 2}, step=10)
     assert error.value.code == "CKPT054"
     assert error.value.message.startswith("the history of table 't' cannot be read again: ")
+    assert reason in error.value.message
+
+
+class Bucket(FileSource):
+    """Files that are not local."""
+
+    def __init__(self, scheme: str, *files: FileEntry | Exception) -> None:
+        self.path = f"{scheme}://bucket/t"
+        self._files = files
+
+    def files(self) -> list[FileEntry]:
+        for file in self._files:
+            if isinstance(file, Exception):
+                raise file
+        return [file for file in self._files if isinstance(file, FileEntry)]
+
+    def read(self, split: FileSplit) -> Iterator[pl.DataFrame]:
+        yield from ()
+
+
+def files_of(folder: Path, reader: Bucket) -> list[str]:
+    """The files that are read again of a job that has read a file of 10 bytes at the time 5."""
+    marker = folder / "marker"
+    marker.write_text(file_list(reader.path, [FileEntry(f"{reader.path}/1.json", 10, 5)]))
+    spark = SimpleNamespace(
+        planned=lambda batch: BatchOffsets({"batchTimestampMs": READ_AT}, (None,)),
+        files_of=lambda number, batch: [(str(marker), 5)],
+        marker=Path,
+    )
+    old = SimpleNamespace(
+        folder=folder, batch=7, layout=SimpleNamespace(sources=[SimpleNamespace(node=1, markers="marks")]), spark=spark
+    )
+    history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20)
+    spec = SourceSpec("uid", "t", "filesystem", reader, Pipeline((), ()), 2)
+    return [cast("FileSplit", piece.split).path for piece in history.pieces(spec, None)]
+
+
+def test_files_of_an_object_store_are_read_again(tmp_path: Path) -> None:
+    reader = Bucket("s3", FileEntry("s3://bucket/t/1.json", 10, 5), FileEntry("s3://bucket/t/2.json", 10, 9))
+    assert files_of(tmp_path, reader) == ["s3://bucket/t/1.json"]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "now", "reason"),
+    [
+        ("s3", (), "1.json is gone"),
+        ("s3", (FileEntry("s3://bucket/t/1.json", 10, 6),), "1.json was modified after it was read"),
+        ("s3", (FileEntry("s3://bucket/t/1.json", 11, 5),), "1.json was modified after it was read"),
+        ("s3", (DataError("DATA105", path="s3://bucket/t", strerror="denied"),), "DATA105"),
+        ("hdfs", (), "changes of hdfs://bucket/t/1.json go unnoticed, as it is in HDFS"),
+    ],
+)
+def test_files_that_are_not_as_they_were_are_refused(
+    scheme: str, now: tuple[FileEntry | Exception, ...], reason: str, tmp_path: Path
+) -> None:
+    with pytest.raises(CheckpointError) as error:
+        files_of(tmp_path, Bucket(scheme, *now))
+    assert error.value.code == "CKPT054"
     assert reason in error.value.message
 
 
