@@ -284,7 +284,7 @@ class Connection:
         return self._session.closed
 
     def close(self) -> None:
-        """Ends the session and its queries. Jobs of INSERTs run on. Can be called again."""
+        """Ends the session and its queries. Jobs of INSERTs keep running. Can be called again."""
         self._session.closed = True
         self._end()
 
@@ -481,7 +481,7 @@ class Cursor:
         """Ends the statement that runs, with the job of a query. Another thread can call it.
 
         Who waits for the statement or its rows gets OperationalError GW009. Without a statement, nothing happens. The
-        job of an INSERT runs on; ``STOP JOB`` ends it.
+        job of an INSERT keeps running; ``STOP JOB`` ends it.
         """
         statement = self._statement
         if statement is not None and not self._session.closed:

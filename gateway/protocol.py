@@ -82,7 +82,7 @@ class GatewaySession(Protocol):
         """A page of a result: that of ``token``, or the same once more. It waits a fraction of a second for rows."""
 
     def cancel(self, operation: str) -> None:
-        """Ends what the operation does; a job that an INSERT has started runs on."""
+        """Ends what the operation does; a job that an INSERT has started keeps running."""
 
     def close_operation(self, operation: str) -> None:
         """Drops the result. The job of a query ends."""
@@ -94,4 +94,4 @@ class GatewaySession(Protocol):
         """Keeps the session from timing out."""
 
     def close(self) -> None:
-        """Ends the session, its operations and its queries. Jobs of INSERTs run on where the gateway does."""
+        """Ends the session, its operations and its queries. Jobs of INSERTs keep running where the gateway does."""

@@ -32,7 +32,7 @@ def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int]) -> str 
     Args:
         graph: the new plan.
         node: of it.
-        sources: its sources that go on from where the old plan has read. Others begin, and have no history.
+        sources: its sources that continue from where the old plan has read. Others begin, and have no history.
     """
     for node_id in sorted(upstream(graph, node)):
         current = graph.node(node_id)

@@ -67,7 +67,7 @@ class OperatorDiff:
 
     @property
     def reads_on(self) -> bool:
-        """Of a source: whether it can read on where one of the old plan stands."""
+        """Of a source: whether it can continue where one of the old plan stands."""
         return self.old is not None and (self.harmless or (self.verdict == "derive" and not self.moved))
 
 
@@ -149,7 +149,7 @@ class _Comparison:
         return PlanDiff(verdict, tuple(diffs), tuple(self.notes()))
 
     def goes_on(self, diff: OperatorDiff) -> bool:
-        """Whether an operator is a source that reads on where the old one stands."""
+        """Whether an operator is a source that continues where the old one stands."""
         assert diff.new is not None
         return diff.reads_on and not self.new.graph.inputs(self.new.graph.node(diff.new.id))
 
@@ -159,7 +159,7 @@ class _Comparison:
 
         Args:
             diff: the operator.
-            sources: the sources that read on.
+            sources: the sources that continue.
         """
         if diff.verdict != "reset" or not diff.stateful or diff.new is None or diff.new.id not in self.new.stateful:
             return diff
@@ -347,7 +347,7 @@ class _Comparison:
         if not self.new.graph.inputs(node):
             twin = next((old for old in self.old.graph.nodes if _at_one_position(old, node)), None)
             if twin is not None:
-                reason = f"it reads on where {self.old.operator(twin)} of the old plan stands"
+                reason = f"it continues where {self.old.operator(twin)} of the old plan stands"
                 return OperatorDiff("derive", self.old.operator(twin), new, False, (), (reason,))
             reason = "it is a new source, without an offset"
             return OperatorDiff("derive", None, new, False, (), (reason,))

@@ -384,7 +384,7 @@ class _Scanner:
         return end
 
     def value(self, i: int, pointer: str, key: Span | None, expected: str = _VALUE) -> tuple[Any, int]:
-        """The value at ``i`` and where it ends; an object or list is opened and read on by :meth:`member`."""
+        """The value at ``i`` and where it ends; an object or list is opened and continued by :meth:`member`."""
         text = self.text
         char = text[i] if i < len(text) else ""
         result: Any

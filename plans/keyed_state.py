@@ -1,4 +1,4 @@
-"""Whether an operator that keeps rows by a key can go on from the rows that another one has kept: a deduplication, a
+"""Whether an operator that keeps rows by a key can continue from the rows that another one has kept: a deduplication, a
 ranking or a normalization of the same rows, whose key is in another order, with a further condition, or with fewer rows
 of each partition."""
 

@@ -223,7 +223,7 @@ def _table_source_scan_2(node: JsonNode) -> Iterator[Effect]:
         "version 1 -> 2",
         flink_state="unknown",
         flink_why="version 2 keeps the uid of a source that its connector builds as a DataStream or a Transformation, "
-        "where version 1 wrote that of the plan: such a source forgets how far it has read, others go on",
+        "where version 1 wrote that of the plan: such a source forgets how far it has read, others continue",
     )
 
 

@@ -39,7 +39,7 @@ _STATE = (
 
 _COMPILED: Schema = {
     "type": "array",
-    "description": "What the compiler wrote as TTL of each state, and why. Leave it: later edits are told by it.",
+    "description": "What the compiler wrote as TTL of each state, and why. Leave it. It shows later edits.",
     "items": {
         "type": "object",
         "properties": {"ttl": {"$ref": "#/$defs/TTL"}, "from": {"enum": ["hint", "function", "option", "default"]}},

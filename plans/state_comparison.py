@@ -1,4 +1,4 @@
-"""Whether an operator can go on from the state of its counterpart in another plan, and how."""
+"""Whether an operator can continue from the state of its counterpart in another plan, and how."""
 
 from __future__ import annotations
 

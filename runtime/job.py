@@ -140,8 +140,8 @@ class Job(ABC):
         raise RunError("RUN059", id=self.job_id)
 
     def finish(self) -> None:
-        """Stops the job at the end of the micro-batch in hand, so that another job can go on from its checkpoint. The
-        job has FINISHED then. Raises as :meth:`stop_with_savepoint`."""
+        """Stops the job at the end of the micro-batch in hand, so that another job can continue from its checkpoint.
+        The job has FINISHED then. Raises as :meth:`stop_with_savepoint`."""
         raise RunError("RUN059", id=self.job_id)
 
     @property

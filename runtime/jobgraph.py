@@ -220,7 +220,7 @@ class JobGraph:
         readers: the steps without state that read how far event time has advanced.
         watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
         roots: below which the files of its tables are; None for a job that may go anywhere.
-        open_ended: whether event time stays where it is when bounded input has ended: others read on from there.
+        open_ended: whether event time stays where it is when bounded input has ended: others continue from there.
     """
 
     sources: tuple[SourceSpec, ...]

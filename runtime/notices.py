@@ -46,7 +46,7 @@ class Notices:
             if pending is None or not count:
                 continue
             what = f"{count} {pending.one if count == 1 else pending.many}"
-            later = "; a run that goes on from this checkpoint may still emit them" if keeps_checkpoint else ""
+            later = "; a run that continues from this checkpoint may still emit them" if keeps_checkpoint else ""
             self._tell(f"{operator.name}: the input ended while {what}; {pending.missing}{later}. {pending.instead}")
 
     def look(self, counters: Mapping[str, Mapping[str, float]]) -> None:

@@ -75,7 +75,7 @@ class _SourceTask(Generic[T]):
         figures: what the task counts.
         size: bytes of the splits that have been read.
         reads: whether it has any split to read.
-        ended: whether it has been informed that bounded input ends.
+        ended: whether it knows that bounded input has ended.
         rows_of: part of the source -> rows.
         waiting: parts that have more rows than are read now.
     """

@@ -6,8 +6,8 @@ driver lists. Splits that a source plans itself come by :mod:`runtime.spark.spli
 by the Python workers alone.
 
 When bounded input ends, event time does. Where the driver lists all of the input, and knows which micro-batch is the
-last one, that one is informed. Other input has ended when Spark's query has; then :meth:`Sources.close` writes a marker
-for a query of one more micro-batch.
+last one, that micro-batch is marked. Other input has ended when Spark's query has; then :meth:`Sources.close` writes a
+marker for a query of one more micro-batch.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Sources:
 
     @property
     def ended(self) -> bool:
-        """Whether the last micro-batch that Spark has recorded was informed that input ends."""
+        """Whether the last micro-batch that Spark has recorded is marked as the end of input."""
         with contextlib.suppress(OSError, ValueError):  # of a damaged log, Spark's query tells
             return self._spark.ended(self._spark.last_planned)
         return False
@@ -175,7 +175,7 @@ class Sources:
         return {name for reader in readers if isinstance(reader, OffsetSource) for name in reader.modules}
 
     def _end(self) -> None:
-        """Has the last micro-batch informed that input ends, if it is known which one that is."""
+        """Marks the last micro-batch as the end of input, if it is known which one that is."""
         lists = list(self._lists.values())
         if not ends_with_files(self._graph) or len(lists) < len(self._graph.sources):
             return

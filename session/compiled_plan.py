@@ -125,8 +125,8 @@ class CompiledPlan:
 
     def evolve(self, checkpoint: str | os.PathLike[str]) -> tuple[Evolved, Sequence[str]]:
         """Fills the empty directory ``execution.checkpointing.dir`` with the state that this plan can use of the
-        checkpoint of another plan. The plan then starts from there, and its sources go on where those of the other plan
-        stand. The other checkpoint stays as it is.
+        checkpoint of another plan. The plan then starts from there, and its sources continue where those of the other
+        plan stand. The other checkpoint stays as it is.
 
         Args:
             checkpoint: a savepoint, or the checkpoint directory of a job that has ended.

@@ -116,9 +116,9 @@ class EvolutionPreview:
 def _preview(operator: OperatorDiff, evolution: Evolution, estimate: Estimate) -> OperatorPreview:
     if operator.new is None:
         return OperatorPreview(operator, "removed", operator.reasons, None)
-    lost = estimate.lost.get(operator.new.id)
-    if lost is not None:
-        return OperatorPreview(operator, "reset", (*operator.reasons, lost), None)
+    loss = estimate.lost.get(operator.new.id)
+    if loss is not None:
+        return OperatorPreview(operator, "reset", (*operator.reasons, loss), None)
     cost = estimate.costs.get(operator.new.id)
     if cost is None and not evolution.is_fed(operator):
         return OperatorPreview(operator, "empty", operator.reasons or ("it reads only new sources",), None)

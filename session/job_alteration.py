@@ -1,4 +1,4 @@
-"""ALTER JOB ... USING PLAN: a job goes on with a changed plan, from a new checkpoint.
+"""ALTER JOB ... USING PLAN: a job continues with a changed plan, from a new checkpoint.
 
 What can be known before is checked while the job runs. Then the job is stopped at the end of a micro-batch, a
 checkpoint for the new plan is made from its own, and the new plan starts there. The old checkpoint is only read. If the
@@ -31,12 +31,13 @@ RECOVERY_PATH = "execution.state-recovery.path"
 
 
 def run_alter_job(c: Context, node: nodes.AlterJob) -> TableResult:
-    """ALTER JOB: the id of the job that goes on, and its checkpoint.
+    """ALTER JOB: the id of the job that continues, and its checkpoint.
 
     Raises:
         RunError: RUN060, none has this id; RUN052, it has ended; RUN056, it has no checkpoint directory.
         CheckpointError: CKPT003, state would be lost.
-        StateplanError: what keeps the checkpoint from being made, or the new plan from starting. The old job runs on.
+        StateplanError: what keeps the checkpoint from being made, or the new plan from starting. The old job keeps
+            running.
     """
     from stateplan.plans.document import PlanDocument
 
@@ -145,7 +146,7 @@ class _Alteration:
         assert self.record.plan is not None
         try:
             session.starter.document(PlanDocument.parse(self.record.plan), self.record)
-            outcome = f"the job '{self.entry.id}' goes on with its old plan"
+            outcome = f"the job '{self.entry.id}' continues with its old plan"
         except StateplanError as failure:
             outcome = f"the job '{self.entry.id}' could not be started again from {self.checkpoint}: {failure.message}"
             if self.entry.is_running:
@@ -156,7 +157,7 @@ class _Alteration:
 
 def beside(checkpoint: AnyPath) -> AnyPath:
     """The first free directory beside a checkpoint: its name with a number. One that was begun for the same checkpoint
-    is free: it goes on there."""
+    is free: it continues there."""
     from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING
 
     base = checkpoint.name

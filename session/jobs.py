@@ -327,7 +327,7 @@ class Jobs:
             raise
 
     def give_up(self, entry: JobEntry, error: StateplanError | None = None) -> None:
-        """A suspended job is not continued, because another one goes on in its place, or because of an error.
+        """A suspended job is not continued, because another one continues in its place, or because of an error.
 
         Raises:
             RunError: RUN052, somebody has stopped it meanwhile.

@@ -74,8 +74,8 @@ def evolve_from(
     notes: list[str],
     past_ttls: Mapping[int, Sequence[int]] | None = None,
 ) -> Continuation:
-    """How ``document`` goes on from the state of the plan ``old_text`` in a checkpoint of its own. Sources that the old
-    plan did not have begin where their options say.
+    """How ``document`` continues from the state of the plan ``old_text`` in a checkpoint of its own. Sources that the
+    old plan did not have begin where their options say.
 
     Args:
         old_text: the plan that wrote the checkpoint.
@@ -96,7 +96,7 @@ def evolve_from(
 
 @dataclass(frozen=True)
 class Evolution:
-    """How a plan goes on from the state of another one in a checkpoint of its own.
+    """How a plan continues from the state of another one in a checkpoint of its own.
 
     Attributes:
         old, new: the plans.
@@ -138,7 +138,7 @@ class Evolution:
         _require_accepted(operators, origin, self.accept, ("reset", "unknown"))
 
     def is_fed(self, operator: OperatorDiff) -> bool:
-        """Whether an operator of the new plan gets rows of a source that reads on: there are rows that it has to
+        """Whether an operator of the new plan gets rows of a source that continues: there are rows that it has to
         know."""
         assert operator.new is not None
         graph = self.new.graph
@@ -146,7 +146,7 @@ class Evolution:
 
 
 def needs_new_checkpoint(old_text: str, document: PlanDocument) -> bool:
-    """Whether ``document`` cannot go on in place from the state of the plan ``old_text`` without losing any."""
+    """Whether ``document`` cannot continue in place from the state of the plan ``old_text`` without losing any."""
     diff = compare(PlanDocument.parse(old_text), document)
     return any(o.verdict in ("derive", "backfill") for o in diff.operators)
 
@@ -154,8 +154,8 @@ def needs_new_checkpoint(old_text: str, document: PlanDocument) -> bool:
 def _continuation(
     old: PlanDocument, document: PlanDocument, diff: PlanDiff, usable: Collection[str] = ("rewrite",)
 ) -> Continuation:
-    """What of the old plan the operators, sources and sinks of a plan go on from. ``usable`` are verdicts on state that
-    is not used as it is, but used."""
+    """What of the old plan the operators, sources and sinks of a plan continue from. ``usable`` are verdicts on state
+    that is not used as it is, but used."""
     from stateplan.runtime.checkpoint.slots import Continuation
 
     pairs = [(o, o.old.id, o.new.id) for o in diff.operators if o.old is not None and o.new is not None]
@@ -170,7 +170,7 @@ def _continuation(
 
 
 def _goes_on(document: PlanDocument, operator: OperatorDiff, node: int) -> bool:
-    """Whether a node is a source that reads on where the old one stands."""
+    """Whether a node is a source that continues where the old one stands."""
     return not document.graph.inputs(document.graph.node(node)) and operator.reads_on
 
 

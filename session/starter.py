@@ -239,7 +239,7 @@ class JobStarter:
         secrets: Secrets,
         check_restart: Callable[[str], Continuation],
     ) -> Submission:
-        """A plan that is to go on from another checkpoint. Arguments as :meth:`_start`, and of a submission."""
+        """A plan that is to continue from another checkpoint. Arguments as :meth:`_start`, and of a submission."""
         from stateplan.runtime.start import Submission
 
         return Submission(

@@ -309,5 +309,5 @@ def help_text(topic: str) -> str:
         f"Statements (HELP with one of them shows how it is written):\n{chr(10).join([*lines, line]).rstrip(',')}\n\n"
         f"Commands of the client:\n{commands}\n"
         "Tab completes, Ctrl-R searches the history, Ctrl-C drops the input or ends the query. Jobs that INSERT or\n"
-        "EXECUTE PLAN have started run on in the background; SHOW JOBS lists them, STOP JOB stops one.\n"
+        "EXECUTE PLAN have started keep running in the background; SHOW JOBS lists them, STOP JOB stops one.\n"
     )

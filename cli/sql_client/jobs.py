@@ -1,4 +1,4 @@
-"""The jobs that a client has started and that run on: in this process, or at a gateway elsewhere."""
+"""The jobs that a client has started and that keep running: in this process, or at a gateway elsewhere."""
 
 from __future__ import annotations
 

@@ -384,7 +384,7 @@ def _cause(error: BaseException) -> Exception:
         cause = cause.__cause__
     if isinstance(cause, _client_error()):
         return cause
-    return _client_error()(KafkaError(KafkaError._FATAL, "the producer cannot go on"))  # noqa: SLF001 - its name
+    return _client_error()(KafkaError(KafkaError._FATAL, "the producer cannot continue"))  # noqa: SLF001 - its name
 
 
 def _header_list(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes]] | None:

@@ -260,7 +260,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
         if position.flushed < lsn:
             ends = lsn_text(position.flushed)
             raise RunError(
-                "RUN155.other_log", server=server, problem=f"ends at {ends}, and the job goes on at {lsn_text(lsn)}"
+                "RUN155.other_log", server=server, problem=f"ends at {ends}, and the job continues at {lsn_text(lsn)}"
             )
         publication = slot.check_published({int(oid): path for oid, path in start["tables"].items()}, has_begun=True)
         if start.get("publication", publication.oid) != publication.oid:

@@ -63,7 +63,7 @@ class Statement:
         return page
 
     def cancel(self) -> None:
-        """Ends it, from any thread. The job of an INSERT that has begun runs on."""
+        """Ends it, from any thread. The job of an INSERT that has begun keeps running."""
         self._is_canceled = True
         with contextlib.suppress(StateplanError):  # it has been run; what continues is the job of a query
             self._session.cancel(self._operation)

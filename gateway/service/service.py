@@ -281,7 +281,7 @@ class SqlGatewayService:
             _log.info("job %s (%s) runs", entry.id, name)
             return
         if self._stop_event.is_set():
-            _log.info("job %s (%s) stops with the gateway; the next one on this folder goes on with it", entry.id, name)
+            _log.info("job %s (%s) stops with the gateway; the next one on this folder continues it", entry.id, name)
             return
         error = None if entry.error is None else redacted(entry.error)
         if error is None:

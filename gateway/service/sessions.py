@@ -63,7 +63,7 @@ class Session:
         return (time.monotonic() - self._last_use) * 1000
 
     def close(self) -> None:
-        """Ends its statements and queries. Jobs of INSERTs run on."""
+        """Ends its statements and queries. Jobs of INSERTs keep running."""
         self.is_closed = True
         self.operations.close()
 

@@ -251,7 +251,7 @@ def _sink_abilities(rel: Sink) -> Iterator[SinkAbility]:
 
 
 def reads_metadata(scan: Scan) -> bool:
-    """Whether the source of a scan is informed which metadata to read (``SupportsReadingMetadata``)."""
+    """Whether the source of a scan learns which metadata to read (``SupportsReadingMetadata``)."""
     return "ReadingMetadata" in find_connector(scan.table.options).abilities
 
 

@@ -208,7 +208,7 @@ def _taken_apart(rel: Aggregate | GroupWindowAggregate, once: bool) -> tuple[lis
         else:
             exprs.append(_reduced(c, rel, add, once=once))
     inner = replace(rel, calls=tuple(new_calls))
-    exprs += refs_to(inner, range(keys + len(new_calls), inner.width))  # what is told of windows
+    exprs += refs_to(inner, range(keys + len(new_calls), inner.width))
     return new_calls, Project(inner, tuple(exprs), tuple(field_names(rel)))
 
 

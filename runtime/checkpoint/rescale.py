@@ -59,7 +59,7 @@ def wanted_groups(options: Mapping[str, str]) -> int:
 
 
 def check_key_groups(options: Mapping[str, str], key_groups: int, folder: AnyPath) -> None:
-    """Refuses options with which a job cannot go on from a checkpoint.
+    """Refuses options with which a job cannot continue from a checkpoint.
 
     Args:
         options: of the session.

@@ -71,7 +71,7 @@ class Estimate:
 
 
 class Survey:
-    """A checkpoint that a plan is to go on from.
+    """A checkpoint that a plan is to continue from.
 
     Args:
         submission: the plan; its check says which state it can use.

@@ -1,8 +1,9 @@
 """A new checkpoint for a changed plan, from the checkpoint of the plan before.
 
 The new plan gets a query of its own. Its first micro-batch loads the state that the new plan can use, in the layout of
-the new plan; no row of input is read, and nothing is written to a sink. Its sources then go on where those of the old
-query stand. So neither the list of sources nor the chain of operators is fixed, and the old checkpoint stays as it is.
+the new plan; no row of input is read, and nothing is written to a sink. Its sources then continue where those of the
+old query stand. So neither the list of sources nor the chain of operators is fixed, and the old checkpoint stays as it
+is.
 
 ``stateplan.json`` is written last: a folder without it is no checkpoint, and is filled anew.
 
@@ -141,7 +142,7 @@ class _Evolution:
         submission: the plan.
         folder: of the new checkpoint; its lock is held.
         old: the other checkpoint.
-        continuation: how the plan goes on from its state.
+        continuation: how the plan continues from its state.
     """
 
     def __init__(self, submission: Submission, folder: AnyPath, old: Snapshot, continuation: Continuation) -> None:
@@ -178,7 +179,7 @@ class _Evolution:
         job, layout = laid_out(job, None, None, 1, str(self.folder))
         stocks = [_Stock.of(self.old, self.continuation, self.options, self.ttls)]
         zone = local_time_zone(self.options)
-        stocks[0].origins.loads(job, layout, zone)  # what does not fit is told before anything is read
+        stocks[0].origins.loads(job, layout, zone)  # refuses what does not fit before anything is read
         history = self._history(job)
         begin_filling(self.folder, self.old.folder)
         if history.operators:
@@ -319,7 +320,7 @@ class _Evolution:
         return replace(layout, sources=tuple(entries), readers=readers)
 
     def _keep_ttls(self, job: JobGraph, origins: Origins) -> None:
-        """What was set live goes on from the first micro-batch."""
+        """What was set live continues from the first micro-batch."""
         with editing(self.folder) as record:
             for spec in job.operators:
                 for index in range(len(spec.ttl)):

@@ -99,7 +99,7 @@ class History:
 
     Attributes:
         old: the checkpoint of the old plan.
-        sources: for each source of the new plan that goes on from one of the old plan, that one.
+        sources: for each source of the new plan that continues from one of the old plan, that one.
         operators: of the new plan, those whose state is made anew.
         tasks: parallel tasks.
         batch_bytes: bytes of files for each of them in a micro-batch.

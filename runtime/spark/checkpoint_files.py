@@ -164,7 +164,7 @@ class SparkCheckpoint:
         sources: Sequence[int | None],
         folders: Sequence[tuple[str, str]],
     ) -> None:
-        """Has the query of this checkpoint, whose micro-batch 0 is done, read on where the query of another one stands.
+        """Has the query of this checkpoint, whose micro-batch 0 is done, continue where that of another one stands.
 
         Args:
             origin: the other one, of a job that has ended.

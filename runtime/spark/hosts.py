@@ -116,7 +116,7 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 def watch(context: SparkContext, options: Mapping[str, str]) -> None:
-    """Watches the hosts of a Spark's executors until it ends. Fails if this Spark cannot be informed of a lost host."""
+    """Watches the hosts of a Spark's executors until it ends. Fails if this Spark cannot learn of a lost host."""
     interval, threshold = value(options, _INTERVAL) / 1000, value(options, _THRESHOLD)
     if threshold > 0:
         executors = _Executors(context)

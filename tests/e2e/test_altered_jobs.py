@@ -1,4 +1,4 @@
-"""ALTER JOB ... USING PLAN: a running job goes on with another plan, or stays as it is."""
+"""ALTER JOB ... USING PLAN: a running job continues with another plan, or stays as it is."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_job_goes_on_with_another_plan_and_its_state(work: Work) -> None:
     jobs = {row[0]: tuple(row)[1:3] for row in env.execute_sql("SHOW JOBS").collect()}
     assert jobs == {job.job_id.replace("-", ""): ("counts of k", "FINISHED"), new_id: ("counts of k", "RUNNING")}
     work.add("b", (1, 2, "00:00:02"))
-    until(lambda: work.holds() == {(1, 2, 4), (2, 1, 5)}, "the counts go on")
+    until(lambda: work.holds() == {(1, 2, 4), (2, 1, 5)}, "the counts continue")
     until(lambda: changes(work.folder / "values_seen"), "the second sink")
     before, after = zip(*changes(work.folder / "values_seen"), strict=True)
     assert [row for row in before if row] == [{"v": 2, "n": 1}], "the first rows are in the state"
@@ -128,15 +128,15 @@ def test_a_job_whose_new_plan_does_not_start_goes_on_with_the_old_one(
     monkeypatch.setattr(owner, name, fail)
     with pytest.raises(CheckpointError) as error:
         env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
-    assert error.value.code == "CKPT053" and "goes on with its old plan" in str(error.value)
+    assert error.value.code == "CKPT053" and "continues with its old plan" in str(error.value)
     assert job.status is JobStatus.FINISHED
     ((listed_id, _, status, _),) = [tuple(row) for row in env.execute_sql("SHOW JOBS").collect()]
     assert (listed_id, status) == (job.job_id.replace("-", ""), "RUNNING")
     work.add("b", (1, 3, "00:00:01"))
-    until(lambda: work.holds() == {(1, 2, 5)}, "the old plan goes on")
+    until(lambda: work.holds() == {(1, 2, 5)}, "the old plan continues")
     env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
     work.add("c", (1, 3, "00:00:02"))
-    until(lambda: work.holds() == {(1, 3, 8)}, "the new plan goes on")
+    until(lambda: work.holds() == {(1, 3, 8)}, "the new plan continues")
 
 
 def test_a_job_without_a_directory_or_that_has_ended_is_not_altered(work: Work) -> None:
@@ -169,7 +169,7 @@ def test_a_gateway_gives_the_job_a_directory_of_its_own(work: Work) -> None:
         ]
         assert folder == str(state / "jobs" / new_id / "checkpoint")
         work.add("b", (1, 3, "00:00:01"))
-        until(lambda: work.holds() == {(1, 2, 5)}, "the new plan goes on")
+        until(lambda: work.holds() == {(1, 2, 5)}, "the new plan continues")
         stored = {p.parent.name: json.loads(p.read_text())["status"] for p in (state / "jobs").glob("*/job.json")}
         assert stored == {job.job_id.replace("-", ""): "FINISHED", new_id: "RUNNING"}
     finally:

@@ -118,7 +118,7 @@ def test_nothing_is_left_of_one_that_cannot_be_written(tmp_path: Path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(savepoint, "_write_facts", full)
-    with pytest.raises(CheckpointError, match="No space left on device; the job goes on") as error:
+    with pytest.raises(CheckpointError, match="No space left on device; the job continues") as error:
         write_savepoint(checkpoint(tmp_path / "ck"), tmp_path / "sp")
     assert error.value.code == "CKPT074"
     assert not (tmp_path / "sp").exists()

@@ -286,7 +286,7 @@ class FilterReader:
         """The condition. Raises InvalidPathError."""
         condition = self._any_of()
         if self.cursor.skip_blanks().inside:
-            raise InvalidPathError(f"{self.cursor.text} goes on behind its end")
+            raise InvalidPathError(f"{self.cursor.text} has more text after its end")
         return condition
 
     def _any_of(self) -> Condition:
