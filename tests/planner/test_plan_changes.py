@@ -8,7 +8,7 @@ import pytest
 
 from stateplan.plans.diff import PlanDiff, compare
 from stateplan.plans.diff_report import EXIT_CODES, to_text
-from tests.planner.changed_plans import PAGE, ROWS, document
+from tests.support.changes import PAGE, ROWS, document
 
 
 def diff(change: str) -> PlanDiff:

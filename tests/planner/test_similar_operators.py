@@ -7,7 +7,7 @@ import pytest
 from stateplan.plans.diff import OperatorDiff, compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.similarity import LEAST, similarity
-from tests.planner.changed_plans import document
+from tests.support.changes import document
 
 
 def pairs(before: str, after: str, kind: str) -> dict[str, str]:

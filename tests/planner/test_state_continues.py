@@ -24,7 +24,7 @@ from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restart import ACCEPT, continue_from
-from tests.planner.changed_plans import ROWS, TABLES, document_in
+from tests.support.changes import ROWS, TABLES, document_in
 from tests.support.local import LocalRun
 
 GROUPS = 3

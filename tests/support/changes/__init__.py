@@ -1,9 +1,10 @@
-"""The tables and pairs of queries on the page about plan diffs, and their plans."""
+"""Pairs of queries, those of the page about plan diffs and more of them, their tables and their plans."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from scripts.pages import page_path
 from stateplan.plans.document import PlanDocument
@@ -15,10 +16,15 @@ TABLES = re.findall(r"```sql\n(CREATE TABLE.*?)```", PAGE, re.S)[0]
 ROW = re.compile(r"^\| ([^|]+) \| `([^|]+)` \| `([^|]+)` \| `([a-z-]+)` \| ([^|]+) \|$", re.M)
 ROWS = {match[1]: match.groups()[1:] for match in ROW.finditer(PAGE)}
 
+_MORE = (Path(__file__).parent / "changes.md").read_text(encoding="utf-8")
+MORE_TABLES = re.findall(r"```sql\n(CREATE TABLE.*?)```", _MORE, re.S)[0]
+MORE = {m[1]: m.groups()[1:] for m in re.finditer(r"^\| (.+) \| `(.+)` \| `(.+)` \| `(.+)` \|$", _MORE, re.M)}
+"""More changes; before, after and verdict of each."""
+
 
 def document(queries: str) -> PlanDocument:
     """The plan of the queries of a cell, each into a sink of its own; settings come first."""
-    return document_in(TableEnvironment.create(), TABLES, queries)
+    return document_in(TableEnvironment.create(), TABLES + MORE_TABLES, queries)
 
 
 def document_in(environment: TableEnvironment, tables: str, queries: str) -> PlanDocument:

@@ -1,0 +1,210 @@
+"""Changed queries on Spark: many old plans in one job, and the new ones that take over from its checkpoint."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from stateplan.session.compiled_plan import CompiledPlan
+from stateplan.session.environment import TableEnvironment
+from tests.support.changes import MORE_TABLES, TABLES, fields_of
+from tests.support.kafka import Kafka
+
+Rows = Counter[tuple[Any, ...]]
+
+SOURCES = ("orders", "shipped", "payments", "stock")
+_SEEN = " UNION ALL ".join(f"SELECT '{table}' AS t, COUNT(*) AS n FROM {table}" for table in SOURCES)
+
+
+@dataclass(frozen=True)
+class Side:
+    """The queries of a plan, by the name of their change, and the options that they set."""
+
+    queries: Mapping[str, Sequence[str]]
+    options: Mapping[str, str]
+
+
+def side_of(cells: Mapping[str, str]) -> Side:
+    """The queries in cells of a table: settings come first, and all cells have the same."""
+    queries: dict[str, list[str]] = {}
+    options: dict[str, str] = {}
+    for change, cell in cells.items():
+        for text in map(str.strip, cell.split(";")):
+            setting = re.fullmatch(r"SET '(.+)' = '(.+)'", text)
+            if setting is None:
+                queries.setdefault(change, []).append(text)
+            else:
+                options[setting[1]] = setting[2]
+    return Side(queries, options)
+
+
+def settings_of(cell: str) -> str:
+    """The settings of a cell, as one text."""
+    return ";".join(text.strip() for text in cell.split(";") if text.strip().startswith("SET "))
+
+
+def _rows(dice: random.Random) -> dict[str, list[list[dict[str, Any]]]]:
+    """By table, the rows of each half. Amounts are unique, and times rise, so that no result is left to chance."""
+    amounts = dice.sample(range(1, 200), 80)
+    orders: list[dict[str, Any]] = [
+        {
+            "id": dice.choice([*range(1, 25), None]),
+            "product": dice.choice(["a", "b", "c", None]),
+            "amount": amounts[n],
+            "price": dice.choice([1.5, 2.5, 4.0]),
+            "ts": f"2026-01-01 00:{n // 60:02d}:{n % 60:02d}",
+        }
+        for n in range(80)
+    ]
+    shipped = [{"id": n, "target": dice.choice("xyz"), "days": dice.choice(amounts)} for n in range(1, 31)]
+    payments: list[dict[str, Any]] = [
+        {"id": dice.choice(range(1, 30)), "paid": n, "ts": f"2026-01-01 00:{n // 30:02d}:{n * 2 % 60:02d}"}
+        for n in range(40)
+    ]
+    stock: list[dict[str, Any]] = []
+    held: dict[str, dict[str, Any]] = {}
+    for _ in range(40):
+        product = dice.choice("abcdef")
+        before = held.pop(product, None)
+        after = None
+        if before is None or dice.random() < 0.7:
+            after = held[product] = {"product": product, "place": dice.choice("xy"), "amount": amounts[len(stock)]}
+        op = "d" if after is None else "c" if before is None else "u"
+        stock.append({"before": before, "after": after, "op": op})
+    tables = {"orders": orders, "shipped": shipped, "payments": payments, "stock": stock}
+    return {name: [rows[: len(rows) // 2], rows[len(rows) // 2 :]] for name, rows in tables.items()}
+
+
+def _count(rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many rows a table has after these changes."""
+    return sum((row["op"] == "c") - (row["op"] == "d") if "op" in row else 1 for row in rows)
+
+
+class Change:
+    """Old plans that have taken in a half of their input, and new ones that continue.
+
+    Args:
+        folder: for the files of tables, and checkpoints.
+        seed: of the rows.
+        kafka: the broker whose topics are the tables; None for files.
+        parallelism: of the old job and of the new one.
+    """
+
+    def __init__(self, folder: Path, seed: int, kafka: Kafka | None, parallelism: tuple[int, int]) -> None:
+        self.folder, self.kafka, self.parallelism = folder, kafka, parallelism
+        self._rows = _rows(random.Random(seed))
+        self._topics = {} if kafka is None else {name: kafka.topic() for name in SOURCES}
+        for name in (*SOURCES, "other"):
+            (folder / name).mkdir()
+        self._halves = 0
+
+    def arrive(self) -> None:
+        """The next half of the input arrives."""
+        for name in SOURCES:
+            lines = [json.dumps(row) for row in self._rows[name][self._halves]]
+            if self.kafka is not None:
+                self.kafka.produce(self._topics[name], lines)
+                continue
+            for part in range(2):
+                file = self.folder / name / f".{self._halves}-{part}.json"
+                size = len(lines) // 2
+                file.write_text("\n".join(lines[part * size :] if part else lines[:size]) + "\n")
+                file.rename(file.with_name(file.name[1:]))
+        self._halves += 1
+
+    def plan(self, side: Side, suffix: str, parallelism: int) -> CompiledPlan:
+        """The plan of the queries, whose sinks and checkpoint are named by the suffix."""
+        env = TableEnvironment.create(
+            {
+                "parallelism.default": str(parallelism),
+                "pipeline.max-parallelism": "12",
+                "table.local-time-zone": "UTC",
+                "execution.checkpointing.dir": str(self.folder / f"checkpoint_{suffix}"),
+                **side.options,
+            }
+        )
+        for statement in re.split(r";\n", (TABLES + MORE_TABLES).strip().removesuffix(";")):
+            env.execute_sql(self._here(statement))
+        inserts = []
+        queries = {f"{n}_{m}": q for n, some in enumerate(side.queries.values()) for m, q in enumerate(some)}
+        for name, query in {"seen": _SEEN, **queries}.items():
+            sink = f"sink_{name}_{suffix}"
+            query = query.replace("'/other'", f"'{self.folder / 'other'}'")
+            env.execute_sql(
+                f"CREATE TABLE {sink} ({fields_of(env, query)}) WITH ('connector' = 'filesystem', "
+                f"'path' = '{self.folder / sink}', 'format' = 'debezium-json')"
+            )
+            inserts.append(f"INSERT INTO {sink} {query}")
+        return env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {'; '.join(inserts)}; END")
+
+    def _here(self, statement: str) -> str:
+        table = re.search(r"'path' = '/(\w+)'", statement)
+        assert table is not None
+        if self.kafka is None:
+            here = f"'path' = '{self.folder / table[1]}', 'source.monitor-interval' = '300 ms'"
+            return statement.replace(table[0], here)
+        topic = f"'topic' = '{self._topics[table[1]]}', 'properties.bootstrap.servers' = '{self.kafka.servers}'"
+        start = "'scan.startup.mode' = 'earliest-offset'"
+        return statement.replace(f"'filesystem', {table[0]}", f"'kafka', {topic}, {start}")
+
+    def run(self, plan: CompiledPlan, *suffixes: str) -> None:
+        """Runs a plan until it has seen all that has arrived; ``suffixes`` of its sinks, and of those before."""
+        wanted = Counter(
+            {(name, sum(_count(half) for half in self._rows[name][: self._halves])): 1 for name in SOURCES}
+        )
+        job = plan.execute().job
+        assert job is not None
+        try:
+            deadline = time.monotonic() + 900
+            while job.is_active and self.holds("seen", *suffixes) != wanted:
+                assert time.monotonic() < deadline, "rows are missing"
+                time.sleep(0.3)
+        finally:
+            if job.is_active:
+                job.finish()
+        job.wait()
+
+    def holds(self, sink: str, *suffixes: str) -> Rows:
+        """The rows of the sinks of this name, with all changes applied."""
+        rows: Rows = Counter()
+        for suffix in suffixes:
+            for path in (self.folder / f"sink_{sink}_{suffix}").glob("part-*"):
+                for line in path.read_text().splitlines():
+                    change = json.loads(line)
+                    for side, sign in (("before", -1), ("after", 1)):
+                        if change[side] is not None:
+                            rows[tuple(change[side].values())] += sign
+        return Counter({row: n for row, n in rows.items() if n})
+
+
+def differences(
+    folder: Path, before: Side, after: Side, seed: int, kafka: Kafka | None, parallelism: tuple[int, int]
+) -> dict[str, str]:
+    """What is wrong after changes of queries, by change: what the new plans write after they have taken over is not
+    what they would have written had they always run."""
+    change = Change(folder, seed, kafka, parallelism)
+    old, new = parallelism
+    change.arrive()
+    change.run(change.plan(before, "old", old), "old")
+    change.run(change.plan(after, "half", new), "half")
+    change.arrive()
+    change.run(change.plan(after, "whole", new), "whole")
+    plan = change.plan(after, "new", new)
+    plan.evolve(folder / "checkpoint_old")
+    change.run(plan, "half", "new")
+    wrong: dict[str, str] = {}
+    for n, (name, queries) in enumerate(after.queries.items()):
+        for m in range(len(queries)):
+            here, wanted = change.holds(f"{n}_{m}", "half", "new"), change.holds(f"{n}_{m}", "whole")
+            if here != wanted:
+                more = {row: k - wanted[row] for row, k in here.items() if k != wanted[row]}
+                fewer = {row: -k for row, k in wanted.items() if row not in here}
+                wrong[name] = f"sink {m}: {more | fewer}"
+    return wrong
