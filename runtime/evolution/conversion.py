@@ -12,11 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
+from stateplan.functions.rex import Rex
 from stateplan.runtime.jobgraph import Gather, JobGraph, StateOnly
 from stateplan.runtime.kernel import ACCESS_TIME
+from stateplan.runtime.kernels.common.join_state import COPIES
 from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.transforms.calc import CalcTransform
 
 
 class Converted(NamedTuple):
@@ -49,25 +53,73 @@ class Conversion(ABC):
 
 
 @dataclass(frozen=True)
-class SameRows(Conversion):
-    """The same rows, with their columns at other places, or fewer of them.
+class TableRows(Conversion):
+    """Rows of state tables that meet all conditions, with their columns at other places, each for the key group of its
+    new key.
 
     Attributes:
         tables: per new table the name of the old one, and for each new column the old one.
+        keys: columns of the new key, in its order, which every table has; None for rows that stay in their key group.
+        filters: conditions on the old columns.
+        time_zone: of the session.
     """
 
     tables: tuple[tuple[str, Mapping[str, str]], ...]
+    keys: tuple[str, ...] | None
+    filters: tuple[Rex, ...]
+    time_zone: str
 
     def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
         for number, (name, columns) in enumerate(self.tables):
-            rows = tables.get(name)
+            rows = _passing(tables.get(name), self.filters, self.time_zone)
             if rows is not None:
-                yield Converted(number, with_columns(rows, columns))
+                times = [ACCESS_TIME, *([WRITTEN] if WRITTEN in rows.columns else [])]
+                yield Converted(number, _with_columns(rows, columns, times), self.keys)
 
 
-def with_columns(rows: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
-    """A state frame whose columns have the values of the old ones; the times stay as they are."""
-    times = [ACCESS_TIME, *([WRITTEN] if WRITTEN in rows.columns else [])]
+@dataclass(frozen=True)
+class InputRows(Conversion):
+    """Rows of an input that an operator has kept, for another operator.
+
+    Attributes:
+        input: its number.
+        table: the name of the old table that has its rows.
+        columns: for each field the old column.
+        keys: columns of the key of the input.
+        filters: conditions on the old columns.
+        time_zone: of the session.
+    """
+
+    input: int
+    table: str
+    columns: Mapping[str, str]
+    keys: tuple[str, ...]
+    filters: tuple[Rex, ...]
+    time_zone: str
+
+    def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
+        rows = _passing(tables.get(self.table), self.filters, self.time_zone)
+        if rows is None:
+            return
+        if COPIES in rows.columns:  # equal rows are kept once
+            rows = rows[np.repeat(np.arange(rows.height), rows[COPIES].to_numpy())]
+        if rows.height:
+            yield Converted(self.input, _with_columns(rows, self.columns, [ACCESS_TIME]), self.keys, is_input=True)
+
+
+def _passing(rows: pl.DataFrame | None, filters: tuple[Rex, ...], time_zone: str) -> pl.DataFrame | None:
+    """The rows that meet all conditions on their columns; None for none."""
+    if rows is None or not filters:
+        return rows
+    values = CalcTransform(filters, None, time_zone)(rows, 0)
+    meets = np.ones(rows.height, bool)
+    for series in values.get_columns():
+        meets &= series.fill_null(value=False).to_numpy()
+    return rows.filter(pl.Series(meets)) if meets.any() else None
+
+
+def _with_columns(rows: pl.DataFrame, columns: Mapping[str, str], times: Sequence[str]) -> pl.DataFrame:
+    """Rows whose columns have the values of the old ones; the times stay as they are."""
     return rows.select(*(pl.col(old).alias(new) for new, old in columns.items()), *times)
 
 

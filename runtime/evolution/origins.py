@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from stateplan.common.changelog import column
+from stateplan.functions.rex import Rex
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, Move, OperatorEntry, misfit, source_columns
-from stateplan.runtime.evolution.conversion import Conversion, SameRows, StateLoad
-from stateplan.runtime.evolution.groups import Groups, MergeGroups
-from stateplan.runtime.evolution.keyed_rows import FirstRows, KeyedRows, ranked_columns
-from stateplan.runtime.evolution.rows import InputRows
-from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
-from stateplan.runtime.kernel import Kernel
-from stateplan.runtime.kernels.common.topn import TopN
-from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from stateplan.runtime.evolution.conversion import Conversion, InputRows, StateLoad, TableRows
+from stateplan.runtime.evolution.gathers import FirstRows, MergeGroups
+from stateplan.runtime.jobgraph import Gather, JobGraph, OperatorSpec
+from stateplan.runtime.kernels.common.topn import SEQUENCE
 from stateplan.runtime.watermarks import EventTime
 
 
@@ -47,72 +45,56 @@ class Origins:
 
     def loads(self, job: JobGraph, layout: Layout, time_zone: str) -> tuple[StateLoad | None, ...]:
         """Per operator where its state comes from; None for one that begins empty. Raises CheckpointError CKPT024."""
-        loads: list[StateLoad | None] = []
-        for spec, entry in zip(job.operators, layout.operators, strict=True):
-            number = self.of(spec)
-            if number is None:
-                loads.append(None)
-                continue
-            move = self.continuation.moves.get(spec.node)
-            if move is not None and move.form == "rows":
-                loads.append(self._rows(spec, number, move, time_zone))
-                continue
-            if move is not None and move.form == "values":
-                loads.append(self._values(spec, number, move, time_zone))
-                continue
-            columns = source_columns(spec, self.entries[number], entry.tables, move, self.folder)
-            if move is not None and move.form in ("keys", "first"):
-                loads.append(self._keyed(spec, number, columns, move, time_zone))
-                continue
-            load = _load(spec.kernel, number, columns, move, time_zone)
-            loads.append(replace(load, as_stored=move is None and self.entries[number].rewrite is None))
-        return tuple(loads)
+        return tuple(
+            None if (number := self.of(spec)) is None else self._load(spec, entry, number, time_zone)
+            for spec, entry in zip(job.operators, layout.operators, strict=True)
+        )
 
-    def _keyed(
-        self,
-        spec: OperatorSpec,
-        number: int,
-        columns: Mapping[str, Mapping[str, str]],
-        move: Move,
-        time_zone: str,
-    ) -> StateLoad:
-        """The rows that the old operator has kept, by their new key."""
-        kernel, gather = spec.kernel, None
-        if move.form == "first":
-            assert isinstance(kernel, TopN)
-            old_tables = self.entries[number].tables
-            columns = {name: ranked_columns(some, old_tables[name].columns) for name, some in columns.items()}
-            gather = FirstRows(kernel)
-        tables = tuple((table.name, columns[table.name]) for table in kernel.tables)
-        filters = tuple(move.filters[0]) if move.filters else ()
-        rows = KeyedRows(tables, kernel.tables[0].lookup, filters, time_zone)
-        return StateLoad(((number, rows),), gather)
+    def _load(self, spec: OperatorSpec, entry: OperatorEntry, number: int, time_zone: str) -> StateLoad:
+        """What is made of the state of the old operator with this number. Raises CheckpointError CKPT024."""
+        old, move = self.entries[number], self.continuation.moves.get(spec.node)
+        form = "columns" if move is None else move.form
+        conversions: Sequence[Conversion]
+        if move is not None and form == "rows":
+            conversions = self._rows(spec, old, move, time_zone)
+        else:
+            keys = None if form == "columns" else spec.kernel.tables[0].lookup
+            conversions = [TableRows(self._tables(spec, entry, old, move), keys, _filters(move, 0), time_zone)]
+        gather = _GATHERS[form](spec.kernel) if form in _GATHERS else None
+        as_stored = move is None and old.rewrite is None
+        return StateLoad(tuple((number, conversion) for conversion in conversions), gather, as_stored)
 
-    def _values(self, spec: OperatorSpec, number: int, move: Move, time_zone: str) -> StateLoad:
-        """Groups with their single values. Raises CheckpointError CKPT024."""
-        old_tables = self.entries[number].tables
-        for table, source in zip(spec.kernel.tables, move.tables, strict=True):
-            origin = old_tables.get(source.table)
-            if origin is None or any(origin.columns.get(source.columns[n]) != t for n, t in table.schema.items()):
-                raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
-        tables = tuple((source.table, source.columns) for source in move.tables)
-        filters = tuple(move.filters[0]) if move.filters else ()
-        return StateLoad(((number, KeyedRows(tables, spec.kernel.tables[0].lookup, filters, time_zone)),))
+    def _tables(
+        self, spec: OperatorSpec, entry: OperatorEntry, old: OperatorEntry, move: Move | None
+    ) -> tuple[tuple[str, Mapping[str, str]], ...]:
+        """Per state table the name of the old one, and for each column the old one. Raises CheckpointError CKPT024."""
+        tables = spec.kernel.tables
+        if move is not None and move.form == "values":
+            for table, source in zip(tables, move.tables, strict=True):
+                origin = old.tables.get(source.table)
+                if origin is None or any(origin.columns.get(source.columns[n]) != t for n, t in table.schema.items()):
+                    raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
+            return tuple((source.table, source.columns) for source in move.tables)
+        columns = source_columns(spec, old, entry.tables, move, self.folder)
+        if move is not None and move.form == "first":
+            for name, names in columns.items():
+                if SEQUENCE in old.tables[name].columns:  # the first rows in order of arrival
+                    names[SEQUENCE] = SEQUENCE
+        return tuple((table.name, columns[table.name]) for table in tables)
 
-    def _rows(self, spec: OperatorSpec, number: int, move: Move, time_zone: str) -> StateLoad:
+    def _rows(self, spec: OperatorSpec, old: OperatorEntry, move: Move, time_zone: str) -> list[InputRows]:
         """The rows of its inputs that the old operator has kept. Raises CheckpointError CKPT024."""
-        old_tables = {table.slot: (name, table) for name, table in self.entries[number].tables.items()}
-        conversions: list[tuple[int, Conversion]] = []
+        old_tables = {table.slot: (name, table) for name, table in old.tables.items()}
+        conversions = []
         for position, old_input in enumerate(move.inputs):
             name, table = old_tables[old_input]
             columns = {column(i): column(old) for i, old in enumerate(move.fields[position]) if old is not None}
             schema = spec.input_schemas[position]
             if any(table.columns.get(old) != schema[new] for new, old in columns.items()):
                 raise misfit(spec, self.folder, f"{name} does not hold the rows of input {position}")
-            keys = spec.fields.keys[position]
-            filters = tuple(move.filters[position]) if move.filters else ()
-            conversions.append((number, InputRows(position, name, columns, tuple(keys), filters, time_zone)))
-        return StateLoad(tuple(conversions))
+            keys = tuple(spec.fields.keys[position])
+            conversions.append(InputRows(position, name, columns, keys, _filters(move, position), time_zone))
+        return conversions
 
     def times(self, job: JobGraph, stored_times: Mapping[int, str]) -> dict[int, str]:
         """Per operator how far event time has come, as JSON. Where rows come on other ways than before, only the
@@ -134,22 +116,10 @@ class Origins:
         return times
 
 
-def _load(
-    kernel: Kernel, origin: int, columns: Mapping[str, Mapping[str, str]], move: Move | None, time_zone: str
-) -> StateLoad:
-    """What is made of the state of an old operator.
+def _filters(move: Move | None, number: int) -> tuple[Rex, ...]:
+    """The conditions on rows of an input of the old operator."""
+    return tuple(move.filters[number]) if move is not None and move.filters else ()
 
-    Args:
-        kernel: of the new operator.
-        origin: the number of the old one.
-        columns: per table, for each column the one of the old table of the same name.
-        move: how the old state is moved; None where it stays as it is.
-        time_zone: of the session.
-    """
-    if move is not None and move.form == "groups":
-        assert isinstance(kernel, GroupAggregateKernel)
-        table = kernel.tables[0]
-        filters = tuple(move.filters[0]) if move.filters else ()
-        groups = Groups(table.name, columns[table.name], table.lookup, filters, time_zone)
-        return StateLoad(((origin, groups),), MergeGroups(kernel))
-    return StateLoad(((origin, SameRows(tuple((t.name, columns[t.name]) for t in kernel.tables))),))
+
+_GATHERS: Mapping[str, Callable[[Any], Gather]] = {"first": FirstRows, "groups": MergeGroups}
+"""By the form of a move, what the receiver makes of the rows, by its kernel; nothing for the others."""

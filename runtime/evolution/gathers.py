@@ -1,58 +1,33 @@
-"""Groups of an aggregate, made of those of another one: by other keys, merged, or some of them."""
+"""What operators make of the rows that are sent to them: state to begin with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from stateplan.functions.rex import Rex
-from stateplan.runtime.evolution.conversion import Conversion, Converted, with_columns
 from stateplan.runtime.kernel import ACCESS_TIME
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold
 from stateplan.runtime.kernels.common.key_ids import Ints, key_ids
+from stateplan.runtime.kernels.common.topn import TopN
 from stateplan.runtime.kernels.group_aggregate import BORN, ROWS, GroupAggregateKernel
 from stateplan.runtime.state.runs import WRITTEN
-from stateplan.runtime.transforms.calc import CalcTransform
 
 
 @dataclass(frozen=True)
-class Groups(Conversion):
-    """The groups, each for the key group of its new key.
+class FirstRows:
+    """Of each partition of a ranking the first rows, as many as the new one keeps.
 
     Attributes:
-        table: the name of the old table.
-        columns: for each new column the old one.
-        keys: columns of the new key, in its order.
-        filters: conditions on the old columns.
-        time_zone: of the session.
+        kernel: of the new operator.
     """
 
-    table: str
-    columns: Mapping[str, str]
-    keys: tuple[str, ...]
-    filters: tuple[Rex, ...] = ()
-    time_zone: str = "UTC"
+    kernel: TopN
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
-        rows = tables.get(self.table)
-        if rows is not None:
-            rows = with_columns(passing(rows, self.filters, self.time_zone), self.columns)
-            if rows.height:
-                yield Converted(0, rows, self.keys)
-
-
-def passing(rows: pl.DataFrame, filters: Sequence[Rex], time_zone: str) -> pl.DataFrame:
-    """The rows that meet all conditions on their columns."""
-    if not filters or not rows.height:
-        return rows
-    values = CalcTransform(tuple(filters), None, time_zone)(rows, 0)
-    meets = np.ones(rows.height, bool)
-    for series in values.get_columns():
-        meets &= series.fill_null(value=False).to_numpy()
-    return rows.filter(pl.Series(meets))
+    def __call__(self, tables: Sequence[pl.DataFrame | None]) -> Sequence[pl.DataFrame | None]:
+        return [None if rows is None else self.kernel.within_range(rows) for rows in tables]
 
 
 @dataclass(frozen=True)
