@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
+from stateplan.common.errors import CheckpointError
 from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
@@ -35,17 +37,35 @@ GROUPS = 4
 """Key groups of jobs here, where nothing else is said."""
 
 
+def replayed(name: str, columns: str, changes: str = "") -> str:
+    """The DDL of a table whose rows arrive at given instants; with ``changes``, the mode of ``op-json``, as changes."""
+    format_ = f"'op-json', 'op-json.mode' = '{changes}'" if changes else "'json'"
+    path = f"{{folder}}/{name}.json"
+    return f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'replay', 'path' = '{path}', 'format' = {format_});"
+
+
+def sink(columns: str = "a STRING, b BIGINT, c BIGINT, d BIGINT") -> str:
+    """The DDL of ``out1``, a sink of changes."""
+    options = "'connector' = 'filesystem', 'path' = '{folder}/out1', 'format' = 'debezium-json'"
+    return f"CREATE TABLE out1 ({columns}) WITH ({options});"
+
+
 @dataclass(frozen=True)
 class Tables:
     """Tables whose rows arrive at given instants.
 
     Attributes:
         folder: for their files.
-        ddl: statements before each query; ``{name}`` is the path of the rows of a table.
+        ddl: statements before each query; ``{folder}`` is the folder.
     """
 
     folder: Path
     ddl: str
+
+    def arrive_in(self, name: str, columns: str, rows: Sequence[Sequence[Any]]) -> None:
+        """The rows of a table, as values of columns; see :meth:`arrive`."""
+        names = columns.split(", ")
+        self.arrive(name, [dict(zip(names, row, strict=True)) for row in rows])
 
     def arrive(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """The rows of a table, each with its instant as ``@at``, ms."""
@@ -189,3 +209,15 @@ def goes_on(tables: Tables, old_sql: str, new_sql: str, accept: str = "none", st
         assert new.run(stop) == whole.run(stop), f"the changes after {stop} micro-batches"
     states = [o.verdict for o in compare(old_plan, new_plan).operators if o.stateful]
     return max(states, key=severity, default="identical")
+
+
+def is_refused(tables: Tables, old_sql: str, new_sql: str, reason: str) -> None:
+    """Checks that a new plan cannot derive its state from that of an old one, for this reason.
+
+    Raises:
+        AssertionError: it can, or cannot for another reason.
+    """
+    with pytest.raises(CheckpointError) as error:
+        goes_on(tables, old_sql, new_sql, accept="derive")
+    assert error.value.code == "CKPT003"
+    assert reason in error.value.message

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.evolving import Play, Tables
+from tests.support.evolving import Play, Tables, replayed
 
-DDL = """
-CREATE TABLE orders (id BIGINT, product STRING, amount BIGINT)
-  WITH ('connector' = 'replay', 'path' = '{folder}/orders.json', 'format' = 'json');
-CREATE TABLE returned (id BIGINT, product STRING, amount BIGINT)
-  WITH ('connector' = 'replay', 'path' = '{folder}/returned.json', 'format' = 'json');
-CREATE TABLE out1 (a STRING, b BIGINT) WITH ('connector' = 'print')
-"""
+DDL = (
+    replayed("orders", "id BIGINT, product STRING, amount BIGINT")
+    + replayed("returned", "id BIGINT, product STRING, amount BIGINT")
+    + "CREATE TABLE out1 (a STRING, b BIGINT) WITH ('connector' = 'print')"
+)
 
 TOP = "SELECT product, id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY product ORDER BY id) AS n FROM orders)"
 

@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.evolving import Play, Tables
+from tests.support.evolving import Play, Tables, replayed, sink
 
-DDL = """
-CREATE TABLE orders (id BIGINT, product STRING, shop STRING, amount BIGINT)
-  WITH ('connector' = 'replay', 'path' = '{folder}/orders.json', 'format' = 'json');
-CREATE TABLE out1 (a STRING, b BIGINT)
-  WITH ('connector' = 'filesystem', 'path' = '{folder}/out1', 'format' = 'debezium-json')
-"""
+DDL = replayed("orders", "id BIGINT, product STRING, shop STRING, amount BIGINT") + sink("a STRING, b BIGINT")
 GROUPS = "SELECT product, COUNT(*) FROM orders GROUP BY product, shop"
 JOINED = "SELECT a.product, b.amount FROM orders AS a JOIN orders AS b ON a.id = b.amount"
 RANKED = (

@@ -6,16 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.evolving import Tables, goes_on
+from tests.support.evolving import Tables, goes_on, replayed, sink
 
-DDL = """
-CREATE TABLE web (product STRING, amount BIGINT)
-  WITH ('connector' = 'replay', 'path' = '{folder}/web.json', 'format' = 'json');
-CREATE TABLE shops (amount BIGINT, product STRING)
-  WITH ('connector' = 'replay', 'path' = '{folder}/shops.json', 'format' = 'json');
-CREATE TABLE out1 (a STRING, b BIGINT)
-  WITH ('connector' = 'filesystem', 'path' = '{folder}/out1', 'format' = 'debezium-json')
-"""
+DDL = (
+    replayed("web", "product STRING, amount BIGINT")
+    + replayed("shops", "amount BIGINT, product STRING")
+    + sink("a STRING, b BIGINT")
+)
 TOTALS = "INSERT INTO out1 SELECT product, SUM(amount) FROM ({} UNION ALL {}) GROUP BY product"
 WEB, SHOPS = "SELECT product, amount FROM web", "SELECT product, amount FROM shops WHERE amount > 1"
 MINI_BATCH = """SET 'table.exec.mini-batch.enabled' = 'true';
