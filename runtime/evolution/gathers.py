@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.runtime.kernel import ACCESS_TIME
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.runtime.kernels.common.accumulators import Changes, MergeableFold
 from stateplan.runtime.kernels.common.key_ids import Ints, key_ids
 from stateplan.runtime.kernels.common.topn import TopN
 from stateplan.runtime.kernels.group_aggregate import BORN, ROWS, GroupAggregateKernel
@@ -54,7 +54,7 @@ def merged(kernel: GroupAggregateKernel, rows: pl.DataFrame) -> pl.DataFrame:
     before, changes = kernel.initial_rows(ids.count), Changes(ids.count, ids.codes, None, None)
     columns: list[pl.Series] = list(rows[keys][ids.first].get_columns()) if keys else []
     for function in kernel.accumulators:
-        assert isinstance(function, Fold)  # else they are not merged
+        assert isinstance(function, MergeableFold)  # else they are not merged
         parts = pl.DataFrame([s.alias(n) for n, s in zip(function.parts, function.as_partial(rows), strict=True)])
         columns += function.merge(before, parts, changes)
     times = [(ACCESS_TIME, "max"), (WRITTEN, "max"), (ROWS, "sum"), (BORN, "min")]

@@ -109,13 +109,7 @@ class Accumulator(ABC):
 
 
 class Fold(Accumulator):
-    """An accumulator that a batch of values changes without a look at the values before.
-
-    Attributes:
-        merges: whether partial results can be merged.
-    """
-
-    merges: bool = False
+    """An accumulator that a batch of values changes without a look at the values before."""
 
     @property
     def parts(self) -> Mapping[str, pl.DataType]:
@@ -129,10 +123,23 @@ class Fold(Accumulator):
         ]
         return self.update(pl.DataFrame(start), changes)
 
+    @abstractmethod
+    def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        """The columns after a batch.
+
+        Args:
+            before: the columns before, one row per group.
+        """
+
+
+class MergeableFold(Fold):
+    """An accumulator whose partial results can be merged."""
+
     def as_partial(self, state: pl.DataFrame) -> list[pl.Series]:
         """What is kept per group as a partial result: the columns :attr:`parts`."""
         return [state[n] for n in self.columns]
 
+    @abstractmethod
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
         """The columns after partial results.
 
@@ -140,15 +147,6 @@ class Fold(Accumulator):
             before: the columns before, one row per group.
             parts: the columns :attr:`parts` of partial results.
             changes: without values: whose ``codes`` are the groups of the partial results.
-        """
-        raise NotImplementedError
-
-    @abstractmethod
-    def update(self, before: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        """The columns after a batch.
-
-        Args:
-            before: the columns before, one row per group.
         """
 
 
@@ -160,10 +158,8 @@ class KeepsSecond(ABC):
         """The second arguments in rows of the state."""
 
 
-class Count(Fold):
+class Count(MergeableFold):
     """COUNT: the number of values."""
-
-    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._count = f"count{number}"
@@ -180,14 +176,13 @@ class Count(Fold):
         return state[self._count]
 
 
-class Total(Fold):
+class Total(MergeableFold):
     """SUM, $SUM0 and AVG: the sum and the number of values.
 
     Whole numbers wrap around in the type of the sum (BIGINT for AVG). Floating-point numbers are added in order of
     arrival. A DECIMAL sum that overflows is NULL; SUM starts over with the next value, AVG stays NULL. (As in Flink.)
     """
 
-    merges = True
     _average = False
     _zero = False
 
@@ -297,10 +292,8 @@ class Average(Total):
     _average = True
 
 
-class Extreme(Fold):
+class Extreme(MergeableFold):
     """MIN or MAX of what is only accumulated. As in Flink a first value of NaN stays, and a later one is ignored."""
-
-    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType, largest: bool) -> None:
         assert argument is not None

@@ -18,7 +18,7 @@ import polars as pl
 
 from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, align
+from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, MergeableFold, align
 from stateplan.runtime.kernels.common.key_ids import Ints, firsts, key_ids, nulls, positions, ranks, stable_order
 from stateplan.runtime.kernels.common.lists import (
     STEP,
@@ -96,6 +96,14 @@ class ValueList(Fold):
         lists = pack_lists(codes, both, len(groups), old.name, self._dtype)
         return [lists if len(groups) == changes.groups else _replace_lists(old, groups, lists)]
 
+    def values(self, state: pl.DataFrame) -> pl.Series:
+        """The lists without times."""
+        return state[self._list].list.eval(pl.element().struct.field(VALUE))
+
+
+class MergeableList(ValueList, MergeableFold):
+    """Values whose partial results can be merged."""
+
     @property
     def parts(self) -> Mapping[str, pl.DataType]:
         return {**self.columns, self._list: pl.List(pl.Struct({VALUE: self._element, STEP: pl.Int64()}))}
@@ -122,13 +130,6 @@ class ValueList(Fold):
         return self.update(
             before, replace(changes, codes=changes.codes[owners], values=frame[VALUE], signs=signs, second=None)
         )
-
-    def value(self, state: pl.DataFrame) -> pl.Series:
-        raise NotImplementedError
-
-    def values(self, state: pl.DataFrame) -> pl.Series:
-        """The lists without times."""
-        return state[self._list].list.eval(pl.element().struct.field(VALUE))
 
 
 def _rewritten(frame: pl.DataFrame, codes: Ints, change: Ints, left: Ints, now: int) -> pl.Series:
@@ -164,10 +165,8 @@ class LastOf(ValueList):
         return state[self._list].list.last().struct.field(VALUE)
 
 
-class Arrays(ValueList):
+class Arrays(MergeableList):
     """ARRAY_AGG: all values, NULLs too; NULL for none."""
-
-    merges = True
 
     sees_nulls: ClassVar[bool] = True
 
@@ -181,12 +180,11 @@ class ArraysOfValues(Arrays):
     sees_nulls = False
 
 
-class Text(Fold, KeepsSecond):
+class Text(MergeableFold, KeepsSecond):
     """LISTAGG of what is only accumulated: the text so far, and the separator that came last."""
 
     ordered: ClassVar[bool] = True
     arguments: ClassVar[int] = 2
-    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._separator, self._text = f"separator{number}", f"text{number}"
@@ -247,11 +245,10 @@ def _last(old: pl.Series, changes: Changes) -> pl.Series:
     return align(changes.second, place).alias(old.name).zip_with(pl.Series(place >= 0), old)
 
 
-class ListedText(ValueList, KeepsSecond):
+class ListedText(MergeableList, KeepsSecond):
     """LISTAGG of what may be retracted: the values, joined with the separator that came last."""
 
     arguments: ClassVar[int] = 2
-    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         super().__init__(number, argument, result)
@@ -279,10 +276,8 @@ class ListedText(ValueList, KeepsSecond):
         return frame.select(pl.when(pl.col("v").is_not_null()).then(pl.col("v").list.join(pl.col("s"))))["v"]
 
 
-class JsonArray(ValueList):
+class JsonArray(MergeableList):
     """JSON_ARRAYAGG ... NULL ON NULL: JSON texts."""
-
-    merges = True
 
     sees_nulls: ClassVar[bool] = True
 
@@ -297,10 +292,8 @@ class JsonArrayAbsent(JsonArray):
     sees_nulls = False
 
 
-class ValueCounts(Fold):
+class ValueCounts(MergeableFold):
     """COLLECT: each value with the number of its rows."""
-
-    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
@@ -356,7 +349,7 @@ def _never_null(lists: pl.Series) -> pl.Series:
     return pl.concat([lists, empty])[np.where(lists.is_null().to_numpy(), len(lists), np.arange(len(lists)))]
 
 
-class JsonObject(Fold):
+class JsonObject(MergeableFold):
     """JSON_OBJECTAGG ... NULL ON NULL: JSON texts by key, in order of the keys. A key that is there already, or NULL,
     fails the job."""
 
@@ -364,7 +357,6 @@ class JsonObject(Fold):
     sees_nulls: ClassVar[bool] = True
     arguments: ClassVar[int] = 2
     absent: ClassVar[bool] = False
-    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._map = f"entries{number}"

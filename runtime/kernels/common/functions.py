@@ -38,7 +38,7 @@ from stateplan.runtime.kernels.common.collections import (
 )
 from stateplan.runtime.kernels.common.percentiles import Percentiles
 from stateplan.runtime.kernels.common.statistics import SquaredDifferences
-from stateplan.runtime.kernels.common.user_aggregates import UserFold
+from stateplan.runtime.kernels.common.user_aggregates import user_fold
 
 _Make: TypeAlias = Callable[[int, LogicalType | None, LogicalType], Accumulator]
 
@@ -82,7 +82,7 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
             cannot retract.
     """
     if call.user_function is not None:
-        return UserFold(number, call.user_function, arguments, call.type, retract)
+        return user_fold(call.user_function)(number, call.user_function, arguments, call.type, retract)
     argument = arguments[0] if arguments else None
     function = ACCUMULATORS.get(call.function)
     if function is not None and (argument is not None or call.function == "COUNT"):

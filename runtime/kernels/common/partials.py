@@ -24,8 +24,8 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.runtime.kernel import ACCESS_TIME, Transform
 from stateplan.runtime.kernels.common.accumulators import (
     Changes,
-    Fold,
     KeepsSecond,
+    MergeableFold,
     TrackedExtreme,
     add_up,
     align,
@@ -76,7 +76,7 @@ class Partials(FrozenDataclass):
             whole, grouping, calls, retracts, update_before, retraction, state_name, lists_expire
         )
         for call, function in zip(calls, kernel.accumulators, strict=True):
-            if not isinstance(function, TrackedExtreme) and not (isinstance(function, Fold) and function.merges):
+            if not isinstance(function, (TrackedExtreme, MergeableFold)):
                 raise RunError("RUN063.not_mergeable", function=call.function)
         return cls(kernel)
 
@@ -85,10 +85,10 @@ class Partials(FrozenDataclass):
         return tuple(columns(self.kernel.grouping))
 
     @cached_property
-    def folds(self) -> list[tuple[int, Fold]]:
+    def folds(self) -> list[tuple[int, MergeableFold]]:
         """The calls whose accumulators are in a partial result, with their numbers."""
         calls = enumerate(zip(self.kernel.agg_calls, self.kernel.accumulators, strict=True))
-        return [(i, k) for i, (c, k) in calls if isinstance(k, Fold) and not is_distinct(c)]
+        return [(i, k) for i, (c, k) in calls if isinstance(k, MergeableFold) and not is_distinct(c)]
 
     @staticmethod
     def _fields(values: Values) -> dict[str, pl.DataType]:

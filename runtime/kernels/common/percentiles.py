@@ -13,7 +13,7 @@ import polars as pl
 
 from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold, KeepsSecond, align
+from stateplan.runtime.kernels.common.accumulators import Changes, KeepsSecond, MergeableFold, align
 from stateplan.runtime.kernels.common.key_ids import Ints, firsts, positions
 from stateplan.runtime.kernels.common.lists import VALUE, WRITTEN, explode_lists, live_entries, pack_lists
 from stateplan.runtime.kernels.common.over_frames import first_after
@@ -24,7 +24,7 @@ _COUNT = "n"
 _PERCENTAGES = pl.List(pl.Float64())
 
 
-class Percentiles(Fold, KeepsSecond):
+class Percentiles(MergeableFold, KeepsSecond):
     """The values as DOUBLE, each with the number of its rows, in their order, and the percentages of the first row.
 
     A percentile is that of the values written out one by one: at ``p * (n - 1)`` between the first and the last, and
@@ -32,7 +32,6 @@ class Percentiles(Fold, KeepsSecond):
     values it is NULL. In the order of values, as in Java's, ``-0.0`` is before ``0.0``, and NaN is last.
     """
 
-    merges = True
     sees_nulls: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
     arguments: ClassVar[int] = 3

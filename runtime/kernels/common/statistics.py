@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.common.types import LogicalType
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.runtime.kernels.common.accumulators import Changes, MergeableFold
 from stateplan.runtime.kernels.common.key_ids import Ints, ranks
 
 Floats = npt.NDArray[np.float64]
@@ -23,11 +23,10 @@ _ROUNDS = 64
 time."""
 
 
-class SquaredDifferences(Fold):
+class SquaredDifferences(MergeableFold):
     """``$WELFORD_M2$1``: number, mean and sum of squared differences (Welford); NULL without values."""
 
     ordered = True
-    merges = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._names = (f"count{number}", f"mean{number}", f"squared differences{number}")

@@ -25,7 +25,7 @@ from stateplan.runtime.kernels.common.accumulator_bytes import (
     decoded,
     encoded,
 )
-from stateplan.runtime.kernels.common.accumulators import Changes, Fold
+from stateplan.runtime.kernels.common.accumulators import Changes, Fold, MergeableFold
 from stateplan.runtime.kernels.common.key_ids import Ints, stable_order
 from stateplan.runtime.kernels.common.old_accumulators import MARK, unpickled
 
@@ -57,7 +57,6 @@ class UserFold(Fold):
         self._types = tuple(types)
         self._result = result
         self._classes: Classes | None = None
-        self.merges = hasattr(function.instance(), "merge")
         self.columns = {self._column: pl.Binary()}
         self.initial = {self._column: None}
         if retract and not hasattr(function.instance(), "retract"):
@@ -79,22 +78,6 @@ class UserFold(Fold):
                 open_[group] = self._decode_accumulator(accumulators[group])
             accumulator = open_[group]
             new_accumulator = self._function.call(accumulate if sign > 0 else retract, (accumulator, *row))
-            if new_accumulator is not None:
-                open_[group] = new_accumulator
-        for group, accumulator in open_.items():
-            accumulators[group] = self._encode_accumulator(accumulator)
-        return [pl.Series(self._column, accumulators, dtype=pl.Binary())]
-
-    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
-        accumulators = before[self._column].to_list()
-        merge = self._function.method("merge")
-        open_: dict[int, Any] = {}
-        for group, part in zip(changes.codes.tolist(), parts[self._column].to_list(), strict=True):
-            if part is None:  # no row of the mini-batch got past the call's filter
-                continue
-            if group not in open_:
-                open_[group] = self._decode_accumulator(accumulators[group])
-            new_accumulator = self._function.call(merge, (open_[group], [self._decode_accumulator(part)]))
             if new_accumulator is not None:
                 open_[group] = new_accumulator
         for group, accumulator in open_.items():
@@ -160,3 +143,28 @@ class UserFold(Fold):
             methods = [getattr(body, name, None) for name in _METHODS]
             self._classes = classes_of(methods, body, self._fresh())
         return self._classes
+
+
+class MergeableUserFold(UserFold, MergeableFold):
+    """A call of a function with ``merge``."""
+
+    def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
+        accumulators = before[self._column].to_list()
+        merge = self._function.method("merge")
+        open_: dict[int, Any] = {}
+        for group, part in zip(changes.codes.tolist(), parts[self._column].to_list(), strict=True):
+            if part is None:  # no row of the mini-batch got past the call's filter
+                continue
+            if group not in open_:
+                open_[group] = self._decode_accumulator(accumulators[group])
+            new_accumulator = self._function.call(merge, (open_[group], [self._decode_accumulator(part)]))
+            if new_accumulator is not None:
+                open_[group] = new_accumulator
+        for group, accumulator in open_.items():
+            accumulators[group] = self._encode_accumulator(accumulator)
+        return [pl.Series(self._column, accumulators, dtype=pl.Binary())]
+
+
+def user_fold(function: UserFunction) -> type[UserFold]:
+    """What computes the calls of a function."""
+    return MergeableUserFold if hasattr(function.instance(), "merge") else UserFold
