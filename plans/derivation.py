@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import field_types
@@ -16,7 +16,9 @@ from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.functions.rex import Literal as Constant
+from stateplan.functions.rex_text import rex_text
 from stateplan.plans.lineage import CallMeaning, Condition, Lineage
+from stateplan.plans.verdicts import Verdict
 
 Form = Literal["columns", "keys", "first", "values", "groups", "rows"]
 """How state is moved: only its columns; rows, which may come to another key group; of these only the first of each
@@ -70,6 +72,10 @@ class StateMove:
     inputs: tuple[int, ...] = ()
     filters: tuple[tuple[Rex, ...], ...] = ()
     tables: tuple[TableSource, ...] = ()
+
+
+Outcome: TypeAlias = tuple[Verdict, list[str], StateMove | None]
+"""The verdict on the state of an operator, what led to it, and how the state is moved."""
 
 
 _SIMPLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX"})
@@ -189,6 +195,12 @@ def over_stored(
             return None
         filters.append(rex)
     return tuple(filters)
+
+
+def left_out(filters: Sequence[Rex], names: Sequence[str], rows: str) -> list[str]:
+    """What becomes of rows of state under conditions on fields with these names, in words; nothing without any."""
+    text = " and ".join(rex_text(f, names) for f in filters)
+    return [f"{rows} that do not meet {text} are left out"] if filters else []
 
 
 def _is_fixed(rex: Rex) -> bool:

@@ -21,11 +21,11 @@ from stateplan.execnodes.nodes.opaque import OpaqueNode, unknown_keys
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.plans.backfill import obstacle, upstream
 from stateplan.plans.changes import SAME_VERSIONS, Change, node_changes
-from stateplan.plans.derivation import StateMove
+from stateplan.plans.derivation import Outcome, StateMove
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lineage import lineage_of_table
 from stateplan.plans.similarity import match
-from stateplan.plans.state_comparison import Operator, Outcome, PlanSide, StateComparison
+from stateplan.plans.state_comparison import Operator, PlanSide, StateComparison
 from stateplan.plans.storage import exists
 from stateplan.plans.verdicts import HARMLESS, VERDICTS, Verdict, severity
 

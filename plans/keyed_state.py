@@ -15,8 +15,7 @@ from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy, UpdateFastStrategy
 from stateplan.functions.rex import Rex
-from stateplan.functions.rex_text import rex_text
-from stateplan.plans.derivation import StateMove, filters_over, over_stored
+from stateplan.plans.derivation import Outcome, StateMove, filters_over, left_out, over_stored
 from stateplan.plans.lineage import Lineage
 from stateplan.plans.verdicts import Verdict
 
@@ -61,9 +60,7 @@ def _key(node: ExecNode) -> Sequence[int]:
     return node.unique_keys
 
 
-def compare_keyed(
-    old: KeyedInput, new: KeyedInput, move: StateMove
-) -> tuple[Verdict, list[str], StateMove | None] | None:
+def compare_keyed(old: KeyedInput, new: KeyedInput, move: StateMove) -> Outcome | None:
     """What becomes of the rows that an operator has kept; None where they are other rows.
 
     Args:
@@ -76,9 +73,7 @@ def compare_keyed(
     if filters is None:
         return None
     reasons = ["its keys are reordered"] if old.key != new.key else []
-    if filters:
-        text = " and ".join(rex_text(f, old.names) for f in filters)
-        reasons.append(f"rows that do not meet {text} are left out")
+    reasons += left_out(filters, old.names, "rows")
     end, lost = _end(old, new)
     if lost is not None:
         return "reset", [lost], None

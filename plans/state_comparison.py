@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TypeAlias
 
 from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.fingerprint import fingerprints, readers, uids
@@ -16,16 +15,19 @@ from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.specs import AggCall
-from stateplan.functions.rex_text import rex_text
+from stateplan.functions.rex import Rex
 from stateplan.plans.backfill import upstream
 from stateplan.plans.derivation import (
+    Form,
     JoinSide,
+    Outcome,
     StateMove,
     call_source,
     filters_over,
     is_simple,
     keeps_numbers,
     kept_rows,
+    left_out,
     lost_rows,
     merges_exactly,
     old_groups,
@@ -34,10 +36,6 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
 from stateplan.plans.lineage import Lineage, lineage
 from stateplan.plans.value_tables import Grouped, table_sources
-from stateplan.plans.verdicts import Verdict
-
-Outcome: TypeAlias = tuple[Verdict, list[str], StateMove | None]
-"""The verdict on the state of an operator, what led to it, and how the state is moved."""
 
 
 @dataclass(frozen=True)
@@ -129,10 +127,10 @@ class StateComparison:
         fields = self.fields(old, new)
         move = fields[2] or StateMove((tuple(range(len(self.new.inputs(new)[0].fields))),))
         outcome = compare_keyed(self._keyed_input(self.old, old), self._keyed_input(self.new, new), move)
-        if outcome is None or outcome[0] == "reset" or fields[0] == "reset":
-            return outcome if outcome is None or outcome[0] == "reset" else fields
+        if outcome is None or outcome[0] == "reset":
+            return outcome
         verdict, reasons, move_by_key = outcome
-        if move_by_key is None:
+        if move_by_key is None or fields[0] == "reset":
             return fields
         return verdict, [*reasons, *fields[1]], move_by_key
 
@@ -174,14 +172,17 @@ class StateComparison:
         """Whether the groups of an aggregate can be made of those of another one: of the same rows, by some of its
         keys, with further conditions on its keys alone."""
         was, now = self.old.lineages[old.id], self.new.lineages[new.id]
-        old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
-        keys = [{side.fields[k] for k in node.grouping} for side, node in ((old_input, old), (new_input, new))]
+        keys, filters = self._keys_and_filters(old, new)
+        return was.groups == now.groups and set(keys[1]) <= set(keys[0]) and filters is not None
+
+    def _keys_and_filters(
+        self, old: GroupAggregate, new: GroupAggregate
+    ) -> tuple[list[list[str]], tuple[Rex, ...] | None]:
+        """The keys of both aggregates, and the conditions that groups have to meet now; None where state lacks them."""
+        inputs = self.old.inputs(old)[0], self.new.inputs(new)[0]
+        keys = [[rows.fields[k] for k in node.grouping] for rows, node in zip(inputs, (old, new), strict=True)]
         types = field_types(self.old.graph.input_types(old)[0])
-        return (
-            was.groups == now.groups
-            and keys[1] <= keys[0]
-            and filters_over(old_input, new_input, old.grouping, types) is not None
-        )
+        return keys, filters_over(*inputs, old.grouping, types)
 
     def aggregates(self, old: GroupAggregate, new: GroupAggregate) -> Outcome:
         """An aggregate over the same rows, or over some of them."""
@@ -225,11 +226,8 @@ class StateComparison:
 
     def _groups(self, old: GroupAggregate, new: GroupAggregate, move: StateMove) -> Outcome:
         """An aggregate by other keys, or of some of the groups."""
-        old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
-        types = field_types(self.old.graph.input_types(old)[0])
-        filters = filters_over(old_input, new_input, old.grouping, types)
+        keys, filters = self._keys_and_filters(old, new)
         assert filters is not None  # else the aggregates would not be compared
-        keys = [[side.fields[k] for k in node.grouping] for side, node in ((old_input, old), (new_input, new))]
         merges = set(keys[0]) != set(keys[1])
         inexact = [agg_text(c, self.new.names(new)) for c in new.agg_calls if merges and not merges_exactly(c)]
         ttl = self.old.ttls(old)[0] if merges else 0
@@ -242,16 +240,9 @@ class StateComparison:
             return "reset", [f"{', '.join(inexact)} cannot be merged exactly from other groups"], None
         reasons = ["its groups are merged into larger ones"] if merges else []
         reasons += ["its keys are reordered"] if not merges and keys[0] != keys[1] else []
-        reasons += (
-            [f"groups that do not meet {' and '.join(rex_text(f, self.old.names(old)) for f in filters)} are left out"]
-            if filters
-            else []
-        )
-        return (
-            "derive",
-            reasons,
-            replace(move, form="values" if move.tables and not merges else "groups", filters=(filters,)),
-        )
+        reasons += left_out(filters, self.old.names(old), "groups")
+        form: Form = "values" if move.tables and not merges else "groups"
+        return "derive", reasons, replace(move, form=form, filters=(filters,))
 
     def fields(self, old: ExecNode, new: ExecNode) -> Outcome:
         """An operator that stores fields of its input, of the same rows as before."""

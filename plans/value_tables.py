@@ -3,13 +3,12 @@ one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
-from stateplan.plans.derivation import CallSource, StateMove, TableSource
+from stateplan.plans.derivation import StateMove, TableSource
 from stateplan.plans.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -59,13 +58,12 @@ def table_sources(old: Grouped, new: Grouped, move: StateMove) -> tuple[TableSou
         old, new: the aggregate before and now.
         move: where its fields and its calls are.
     """
+    from stateplan.runtime.checkpoint.slots import name_before
+
     old_kernel, new_kernel = old.kernel, new.kernel
     values_by_meaning = {old.meaning(values): values for values in old_kernel.values}
     fields = move.fields[0]
-    groups = {
-        name: _group_column(name, column.field, column.label, column.call, fields, move.calls)
-        for name, column in new_kernel.tables[0].columns.items()
-    }
+    groups = {name: name_before(name, column, move) for name, column in new_kernel.tables[0].columns.items()}
     sources = [TableSource(old_kernel.tables[0].name, groups)]
     orders: list[TableSource] = []
     for values in new_kernel.values:
@@ -81,20 +79,3 @@ def table_sources(old: Grouped, new: Grouped, move: StateMove) -> tuple[TableSou
         if values.order is not None:  # with retractions both tables have the same values
             orders.append(TableSource(origin.table.name, pair))
     return (*sources, *orders)
-
-
-def _group_column(
-    name: str,
-    field: tuple[int, int] | None,
-    label: str,
-    call: int | None,
-    fields: Sequence[int | None],
-    calls: Sequence[CallSource],
-) -> str:
-    """The old column of a column of the table of groups."""
-    if field is not None:
-        return f"c{fields[field[1]]}"
-    if call is None:
-        return name
-    part = calls[call].parts.get(label, label)
-    return part if calls[call].call is None else f"{part}{calls[call].call}"

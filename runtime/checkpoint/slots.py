@@ -344,7 +344,7 @@ def _keep_the_same(old: Mapping[str, TableEntry], new: Mapping[str, TableEntry])
     return old.keys() == new.keys() and all(table.keeps_the_same(new[name]) for name, table in old.items())
 
 
-def _name_before(name: str, column_: StateColumn, move: Move) -> str:
+def name_before(name: str, column_: StateColumn, move: Move) -> str:
     """The name of a column in the state before ``move``."""
     if column_.field is not None:
         number, field = column_.field
@@ -385,7 +385,7 @@ def _move_tables(
     out: dict[str, dict[str, str]] = {}
     for table in spec.kernel.tables:
         was, now = old.tables.get(table.name), tables[table.name]
-        names = {name: _name_before(name, c, move) for name, c in table.columns.items()}
+        names = {name: name_before(name, c, move) for name, c in table.columns.items()}
         holds = was is not None and all(was.columns.get(names[n]) == dtype for n, dtype in now.columns.items())
         fits = was is not None and (
             tuple(names[n] for n in now.lookup) == was.lookup and {names[n] for n in now.identity} == set(was.identity)
