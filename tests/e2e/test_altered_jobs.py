@@ -25,24 +25,8 @@ SECOND = "INSERT INTO values_seen SELECT v, COUNT(*) FROM arriving GROUP BY v"
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Work]:
-    work = Work(tmp_path / "a job")
-    yield work
-    for entry in work.jobs.entries():
-        if entry.job is not None:
-            entry.job.stop()
-
-
-def declare(work: Work, env: TableEnvironment) -> None:
-    env.execute_sql(
-        "CREATE TABLE values_seen (v BIGINT, n BIGINT) WITH ('connector' = 'filesystem', "
-        f"'path' = '{work.folder / 'values_seen'}', 'format' = 'debezium-json')"
-    )
-
-
-def session(work: Work, **options: str) -> TableEnvironment:
-    env = work.session("first", **options)
-    declare(work, env)
-    return env
+    with Work(tmp_path / "a job") as work:
+        yield work
 
 
 def write_plan(work: Work, env: TableEnvironment, *inserts: str) -> Path:
@@ -51,14 +35,8 @@ def write_plan(work: Work, env: TableEnvironment, *inserts: str) -> Path:
     return path
 
 
-def changes(folder: Path) -> list[tuple[Any, Any]]:
-    """The rows before and after, of each change that a sink has written."""
-    lines = [line for path in sorted(folder.glob("part-*")) for line in path.read_text().splitlines()]
-    return [(change["before"], change["after"]) for change in map(json.loads, lines)]
-
-
 def test_a_job_goes_on_with_another_plan_and_its_state(work: Work) -> None:
-    env = session(work)
+    env = work.session("first")
     env.execute_sql("SET 'pipeline.name' = 'counts of k'")
     work.add("a", (1, 2, "00:00:00"), (2, 5, "00:00:01"))
     job = start(env)
@@ -74,8 +52,8 @@ def test_a_job_goes_on_with_another_plan_and_its_state(work: Work) -> None:
     assert jobs == {job.job_id.replace("-", ""): ("counts of k", "FINISHED"), new_id: ("counts of k", "RUNNING")}
     work.add("b", (1, 2, "00:00:02"))
     until(lambda: work.holds() == {(1, 2, 4), (2, 1, 5)}, "the counts continue")
-    until(lambda: changes(work.folder / "values_seen"), "the second sink")
-    before, after = zip(*changes(work.folder / "values_seen"), strict=True)
+    until(lambda: list(work.changes("values_seen")), "the second sink")
+    before, after = zip(*work.changes("values_seen"), strict=True)
     assert [row for row in before if row] == [{"v": 2, "n": 1}], "the first rows are in the state"
     assert [row for row in after if row] == [{"v": 2, "n": 2}]
 
@@ -95,10 +73,8 @@ def test_new_directories_are_numbered_and_begun_ones_are_continued(tmp_path: Pat
 
 
 def test_a_job_that_would_lose_state_runs_on(work: Work) -> None:
-    env = session(work, execution_state__recovery_accept="derive")
-    work.add("a", (1, 2, "00:00:00"))
-    job = start(env)
-    until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+    env = work.session("first", execution_state__recovery_accept="derive")
+    job = work.start_counting(env)
     plan = write_plan(work, env, COUNTS.replace("arriving", "arriving WHERE v > 1"))
     with pytest.raises(CheckpointError) as error:
         env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")
@@ -111,10 +87,8 @@ def test_a_job_that_would_lose_state_runs_on(work: Work) -> None:
 def test_a_job_whose_new_plan_does_not_start_goes_on_with_the_old_one(
     failing: str, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = session(work)
-    work.add("a", (1, 2, "00:00:00"))
-    job = start(env)
-    until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+    env = work.session("first")
+    job = work.start_counting(env)
     plan = write_plan(work, env, COUNTS, SECOND)
     owner, name = (evolve._Evolution, "_load") if failing == "the evolution" else (JobStarter, "_start")
     whole, calls = getattr(owner, name), []
@@ -140,7 +114,7 @@ def test_a_job_whose_new_plan_does_not_start_goes_on_with_the_old_one(
 
 
 def test_a_job_without_a_directory_or_that_has_ended_is_not_altered(work: Work) -> None:
-    env = session(work)
+    env = work.session("first")
     plan = write_plan(work, env, COUNTS)
     env.execute_sql("RESET 'execution.checkpointing.dir'")
     job = start(env)
@@ -159,10 +133,7 @@ def test_a_gateway_gives_the_job_a_directory_of_its_own(work: Work) -> None:
     try:
         env = service.open_session().environment
         work.declare(env)
-        declare(work, env)
-        work.add("a", (1, 2, "00:00:00"))
-        job = start(env)
-        until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+        job = work.start_counting(env)
         plan = write_plan(work, env, COUNTS, SECOND)
         ((new_id, folder),) = [
             tuple(row) for row in env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'").collect()

@@ -19,11 +19,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def work(tmp_path: Path) -> Iterator[Work]:
-    made = Work(tmp_path / "some work #1 (50% +é)")
-    yield made
-    for entry in made.jobs.entries():
-        if entry.job is not None:
-            entry.job.stop()
+    with Work(tmp_path / "some work #1 (50% +é)") as work:
+        yield work
 
 
 def stop(env: TableEnvironment, job: Job, how: str = "") -> Path:
@@ -117,9 +114,7 @@ def test_event_time_is_drained_or_kept(work: Work) -> None:
 
 def test_a_savepoint_that_cannot_be_written(work: Work) -> None:
     env = work.session("first")
-    work.add("a", (1, 2, "00:00:00"))
-    job = start(env)
-    until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+    job = work.start_counting(env)
     (work.folder / "savepoints").write_text("a file")
     with pytest.raises(StateplanError) as error:
         env.execute_sql(f"STOP JOB '{job.job_id}' WITH SAVEPOINT")
@@ -142,9 +137,7 @@ def code(call: Callable[[], object]) -> str | None:
 
 def test_what_is_refused(work: Work) -> None:
     env = work.session("first")
-    work.add("a", (1, 2, "00:00:00"))
-    job = start(env)
-    until(lambda: work.holds() == {(1, 1, 2)}, "the first row")
+    job = work.start_counting(env)
     env.execute_sql("RESET 'execution.checkpointing.savepoint-dir'")
     assert code(lambda: env.execute_sql(f"STOP JOB '{job.job_id}' WITH SAVEPOINT")) == "RUN058"
     assert job.status is JobStatus.RUNNING
