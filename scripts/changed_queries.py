@@ -1,10 +1,10 @@
 """Changed queries on Spark: each new query takes over the state of the old one, and writes what it would have written.
 
-    python -m scripts.changed_queries [--kafka] [--parallelism 2 3] [--seed 1] [--together 30] [--only TEXT]
+    python -m scripts.changed_queries [--kafka | --ends] [--parallelism 2 3] [--seed 1] [--together 30] [--only TEXT]
 
 The pairs are those of ``docs/plans/plan-diff.md`` and of ``tests/support/changes``. The old queries read a half of the
-input and stop. The new ones get their state from that checkpoint, with ``plan evolve``, and read the other half. Before
-and after, their sinks have to hold what they hold where the new queries have read everything from the beginning.
+input and stop. The new ones get their state from that checkpoint, with ``plan evolve``, and read the other half. Then
+they have to write what they write where they have read the first half themselves.
 
 Exit code 1 when a pair differs.
 """
@@ -22,12 +22,13 @@ import typer
 from benchmarks.harness import run
 from stateplan.common.errors import StateplanError
 from tests.support.changes import MORE, ROWS
-from tests.support.changes.running import differences, settings_of, side_of
+from tests.support.changes.running import Change, differences, settings_of, side_of
 from tests.support.kafka import Kafka
 
 
 def main(
     kafka: Annotated[bool, typer.Option("--kafka", help="read topics, not files")] = False,
+    ends: Annotated[bool, typer.Option("--ends", help="let the input end with each half, and event time")] = False,
     parallelism: Annotated[tuple[int, int], typer.Option(help="of the old job and of the new one")] = (2, 3),
     seed: Annotated[int, typer.Option(help="of the rows")] = 1,
     together: Annotated[int, typer.Option(help="pairs in a job")] = 30,
@@ -50,7 +51,7 @@ def main(
             for at in range(0, len(names), together):
                 chunk = names[at : at + together]
                 number += len(chunk)
-                wrong |= _differences(chunk, pairs, broker, parallelism, seed)
+                wrong |= _differences(chunk, pairs, broker, parallelism, seed, ends)
                 print(f"{number} of {len(pairs)} pairs, {len(wrong)} wrong", flush=True)
     for name, reason in wrong.items():
         print(f"{name}\n    {reason}\n    {pairs[name][0]}\n    {pairs[name][1]}")
@@ -63,18 +64,19 @@ def _differences(
     broker: Kafka | None,
     parallelism: tuple[int, int],
     seed: int,
+    ends: bool,
 ) -> dict[str, str]:
     """What is wrong, by pair. Where a job of several pairs fails, each half of them has jobs of its own."""
     before, after = (side_of({name: pairs[name][place] for name in names}) for place in (0, 1))
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return differences(Path(folder), before, after, seed, broker, parallelism)
+            return differences(Change(Path(folder), seed, broker, ends), before, after, parallelism)
         except (StateplanError, AssertionError) as error:
             if len(names) == 1:
                 return {names[0]: str(error)}
     wrong: dict[str, str] = {}
     for half in (names[: len(names) // 2], names[len(names) // 2 :]):
-        wrong |= _differences(half, pairs, broker, parallelism, seed)
+        wrong |= _differences(half, pairs, broker, parallelism, seed, ends)
     return wrong
 
 

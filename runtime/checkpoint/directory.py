@@ -84,6 +84,7 @@ class Checkpoint:
         plan_text: the plan that is to run.
         lock: the right to write to it; :meth:`close` gives it back.
         recovered: the savepoint that it began as a copy of.
+        ended: of one that was made for a changed plan, whether the input of the old plan had ended.
         place: where its directory was when the last run began.
         savepoint: whether it is one, which no job writes to.
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
@@ -104,6 +105,7 @@ class Checkpoint:
     recovered: str | None = None
     place: str | None = None
     savepoint: bool = False
+    ended: bool | None = None
     continuation: Continuation | None = None
     layout: Layout | None = None
     parallelism: int | None = None
@@ -266,6 +268,15 @@ class Checkpoint:
             time.sleep(0.05 * attempt)  # a job may be putting another plan in its place just now
         raise _damaged(plan_file, "it is not the plan that the checkpoint was written with")
 
+    def input_ended(self, batch: int) -> bool:
+        """Whether bounded input had ended with a micro-batch. Raises CheckpointError CKPT005."""
+        if batch == 0 and self.ended is not None:
+            return self.ended
+        try:
+            return self.spark.ended(batch)
+        except (OSError, ValueError) as cause:
+            raise _damaged(self.spark.offset_log, str(cause)) from cause
+
     def past_ttls(self) -> dict[int, list[int]]:
         """By node of its plan, the shortest TTL that each state has had, ms; 0 for one whose rows have never expired.
         Raises CheckpointError CKPT031."""
@@ -344,11 +355,7 @@ class Checkpoint:
         Raises:
             CheckpointError: CKPT060; CKPT005, it is damaged.
         """
-        try:
-            has_ended = self.spark.ended(self.spark.last_done)
-        except (OSError, ValueError) as cause:
-            raise _damaged(self.spark.offset_log, str(cause)) from cause
-        if has_ended:
+        if self.input_ended(self.spark.last_done):
             raise CheckpointError("CKPT060", folder=self.folder)
 
     def adopt(self) -> None:
@@ -363,6 +370,8 @@ class Checkpoint:
         facts: dict[str, Any] = {"format": _FORMAT, "id": self.id, "created": self.created, "place": str(self.folder)}
         if self.recovered is not None:
             facts["recovered"] = self.recovered
+        if self.ended is not None:
+            facts["ended"] = self.ended
         facts |= {"keyGroups": self.key_groups, "layouts": LAYOUTS.dump_python(layouts, mode="json")}
         if self.record is not None:
             facts[REACHED] = self.record.last
@@ -455,6 +464,7 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
     checkpoint = Checkpoint(
         folder, name, created_at, groups, False, True, plan_text, layouts, origin, place, "savepoint" in facts
     )
+    checkpoint.ended = facts.get("ended")
     checkpoint._facts = facts  # noqa: SLF001 - of the same class
     return checkpoint
 

@@ -156,7 +156,7 @@ class _Evolution:
         self.checkpoint = Checkpoint(
             folder, uuid.uuid4().hex[:12], facts.created, old.key_groups, False, False, submission.plan_text
         )
-        self.checkpoint.recovered = str(old.folder)
+        self.checkpoint.recovered, self.checkpoint.ended = str(old.folder), facts.input_ended(old.batch)
         self.ttls = read_ttls(old.folder)
 
     def _with_parallelism(self, options: Mapping[str, str]) -> dict[str, str]:

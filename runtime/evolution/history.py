@@ -24,12 +24,13 @@ from stateplan.connectors.listing import FileEntry, entries_in
 from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Source
 from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
 from stateplan.runtime.beginnings import beginning
+from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.slots import Continuation
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToSink
-from stateplan.runtime.markers import Markers
+from stateplan.runtime.markers import END, Markers
 from stateplan.runtime.sources import TASK_BYTES
-from stateplan.runtime.spark.checkpoint_files import INSTANTS
+from stateplan.runtime.spark.checkpoint_files import CLOSING, INSTANTS
 
 if TYPE_CHECKING:
     import polars as pl
@@ -136,6 +137,7 @@ class History:
         for n in sorted(needed):
             if job.operators[n].kernel.by_clock:
                 raise self._lost(job.operators[n].name, "its result depends on the clock")
+        has_ended = self._has_ended(any(job.operators[n].event_time for n in needed))
         sources = [replace(s, pipeline=_cut(s.pipeline, needed), errors=None) for s in job.sources]
         sources = [s for s in sources if s.pipeline.outputs and s.node in self.sources]
         lifetimes = [config.ttl for n in needed for config in job.operators[n].ttl if config.ttl]
@@ -155,8 +157,20 @@ class History:
             ),
             operators=operators,
             sinks=tuple(replace(sink, writer=Nothing()) for sink in job.sinks),
-            open_ended=True,
+            open_ended=not has_ended,
         )
+
+    def _has_ended(self, uses_event_time: bool) -> bool:
+        """Whether input, and with it event time, had ended with the last micro-batch. Raises CheckpointError CKPT005,
+        CKPT054."""
+        has_ended = Checkpoint.look(self.old.folder).input_ended(self.old.batch)
+        if uses_event_time and not has_ended:
+            splits = self.old.folder / "splits"
+            folders = (splits / name for name in {CLOSING, *(entry.markers for entry in self.old.layout.sources)})
+            for folder in folders:
+                if any(folder.name == CLOSING or name.endswith(END) for name in Markers(folder).names()):
+                    raise self._lost("the job", "event time came to its end with the input, and then more rows came")
+        return has_ended
 
     def pieces(self, source: SourceSpec, step: int | None) -> Iterator[Piece]:
         """What the old job has read of a source. Raises CheckpointError CKPT054.

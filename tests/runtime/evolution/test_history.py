@@ -17,8 +17,9 @@ from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.listing import FileEntry, file_list
 from stateplan.connectors.protocol import FileSource, Offset, OffsetSource
 from stateplan.connectors.splits import FileSplit
+from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.evolution.history import History, Piece, with_all_parts
-from stateplan.runtime.jobgraph import Pipeline, SourceSpec
+from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.spark.checkpoint_files import BatchOffsets
 
 READ_AT = 1_000
@@ -157,6 +158,29 @@ def test_files_that_are_not_as_they_were_are_refused(
         files_of(tmp_path, Bucket(scheme, *now))
     assert error.value.code == "CKPT054"
     assert reason in error.value.message
+
+
+@pytest.mark.parametrize(("folder", "marker"), [("closing", "00000000_17"), ("marks", "00000002_0_end")])
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_event_time_that_ended_before_the_last_rows_is_refused(
+    folder: str, marker: str, has_ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "splits" / folder).mkdir(parents=True)
+    (tmp_path / "splits" / folder / marker).touch()
+    checkpoint = SimpleNamespace(input_ended=lambda batch: has_ended)
+    monkeypatch.setattr(Checkpoint, "look", staticmethod(lambda folder: checkpoint))
+    layout = SimpleNamespace(sources=[SimpleNamespace(node=1, markers="marks")])
+    old = SimpleNamespace(folder=tmp_path, batch=7, layout=layout)
+    clockless = SimpleNamespace(by_clock=False)
+    window = SimpleNamespace(node=3, name="w", level=1, pipeline=Pipeline((), ()), kernel=clockless, event_time=True)
+    job = JobGraph((), (cast("Any", window),), (), 8)
+    history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20)
+    if has_ended:
+        assert history._has_ended(True)
+    else:
+        with pytest.raises(CheckpointError, match="then more rows came"):
+            history.job(job)
+    assert history._has_ended(False) is has_ended
 
 
 def test_every_part_is_named_at_every_instant() -> None:

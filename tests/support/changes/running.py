@@ -94,11 +94,11 @@ class Change:
         folder: for the files of tables, and checkpoints.
         seed: of the rows.
         kafka: the broker whose topics are the tables; None for files.
-        parallelism: of the old job and of the new one.
+        ends: whether files are all input, and event time ends with each half.
     """
 
-    def __init__(self, folder: Path, seed: int, kafka: Kafka | None, parallelism: tuple[int, int]) -> None:
-        self.folder, self.kafka, self.parallelism = folder, kafka, parallelism
+    def __init__(self, folder: Path, seed: int, kafka: Kafka | None = None, ends: bool = False) -> None:
+        self.folder, self.kafka, self.ends = folder, kafka, ends
         self._rows = _rows(random.Random(seed))
         self._topics = {} if kafka is None else {name: kafka.topic() for name in SOURCES}
         for name in (*SOURCES, "other"):
@@ -148,63 +148,73 @@ class Change:
         table = re.search(r"'path' = '/(\w+)'", statement)
         assert table is not None
         if self.kafka is None:
-            here = f"'path' = '{self.folder / table[1]}', 'source.monitor-interval' = '300 ms'"
+            here = f"'path' = '{self.folder / table[1]}'"
+            if not self.ends:
+                here += ", 'source.monitor-interval' = '300 ms'"
             return statement.replace(table[0], here)
         topic = f"'topic' = '{self._topics[table[1]]}', 'properties.bootstrap.servers' = '{self.kafka.servers}'"
         start = "'scan.startup.mode' = 'earliest-offset'"
         return statement.replace(f"'filesystem', {table[0]}", f"'kafka', {topic}, {start}")
 
-    def run(self, plan: CompiledPlan, *suffixes: str) -> None:
-        """Runs a plan until it has seen all that has arrived; ``suffixes`` of its sinks, and of those before."""
+    def run(self, plan: CompiledPlan, suffix: str, before: Mapping[str, Rows] | None = None) -> None:
+        """Runs a plan until it has seen all that has arrived. ``before`` is what its sinks held before."""
         wanted = Counter(
             {(name, sum(_count(half) for half in self._rows[name][: self._halves])): 1 for name in SOURCES}
         )
         job = plan.execute().job
         assert job is not None
-        try:
+        if not self.ends:
             deadline = time.monotonic() + 900
-            while job.is_active and self.holds("seen", *suffixes) != wanted:
+            while job.is_active and _sum(self.holds("seen", suffix), (before or {}).get("seen")) != wanted:
                 assert time.monotonic() < deadline, "rows are missing"
                 time.sleep(0.3)
-        finally:
             if job.is_active:
                 job.finish()
         job.wait()
 
-    def holds(self, sink: str, *suffixes: str) -> Rows:
-        """The rows of the sinks of this name, with all changes applied."""
+    def holds(self, sink: str, suffix: str) -> Rows:
+        """The rows of a sink, with all changes applied; a negative number of those of others that it has deleted."""
         rows: Rows = Counter()
-        for suffix in suffixes:
-            for path in (self.folder / f"sink_{sink}_{suffix}").glob("part-*"):
-                for line in path.read_text().splitlines():
-                    change = json.loads(line)
-                    for side, sign in (("before", -1), ("after", 1)):
-                        if change[side] is not None:
-                            rows[tuple(change[side].values())] += sign
-        return Counter({row: n for row, n in rows.items() if n})
+        for path in (self.folder / f"sink_{sink}_{suffix}").glob("part-*"):
+            for line in path.read_text().splitlines():
+                change = json.loads(line)
+                for side, sign in (("before", -1), ("after", 1)):
+                    if change[side] is not None:
+                        rows[tuple(change[side].values())] += sign
+        return _sum(rows)
 
 
-def differences(
-    folder: Path, before: Side, after: Side, seed: int, kafka: Kafka | None, parallelism: tuple[int, int]
-) -> dict[str, str]:
+def _sum(rows: Rows, more: Rows | None = None) -> Rows:
+    total = Counter(rows)
+    for row, n in (more or {}).items():
+        total[row] += n
+    return Counter({row: n for row, n in total.items() if n})
+
+
+def differences(change: Change, before: Side, after: Side, parallelism: tuple[int, int]) -> dict[str, str]:
     """What is wrong after changes of queries, by change: what the new plans write after they have taken over is not
-    what they would have written had they always run."""
-    change = Change(folder, seed, kafka, parallelism)
+    what they would have written had they always run.
+
+    Args:
+        change: the tables.
+        before, after: the queries.
+        parallelism: of the old job and of the new one.
+    """
     old, new = parallelism
+    own = change.plan(after, "own", new)
     change.arrive()
     change.run(change.plan(before, "old", old), "old")
-    change.run(change.plan(after, "half", new), "half")
+    change.run(own, "own")
+    sinks = {f"{n}_{m}": name for n, (name, some) in enumerate(after.queries.items()) for m in range(len(some))}
+    half = {sink: change.holds(sink, "own") for sink in ("seen", *sinks)}
     change.arrive()
-    change.run(change.plan(after, "whole", new), "whole")
+    change.run(own, "own")
     plan = change.plan(after, "new", new)
-    plan.evolve(folder / "checkpoint_old")
-    change.run(plan, "half", "new")
+    plan.evolve(change.folder / "checkpoint_old")
+    change.run(plan, "new", half)
     wrong: dict[str, str] = {}
-    for n, (name, queries) in enumerate(after.queries.items()):
-        for m in range(len(queries)):
-            here, wanted = change.holds(f"{n}_{m}", "half", "new"), change.holds(f"{n}_{m}", "whole")
-            if here != wanted:
-                more = {row: k - wanted[row] for row, k in here.items() if k != wanted[row]}
-                fewer = {row: -k for row, k in wanted.items() if row not in here}
-                wrong[name] = f"sink {m}: {more | fewer}"
+    for sink, name in sinks.items():
+        here, wanted = _sum(half[sink], change.holds(sink, "new")), change.holds(sink, "own")
+        if here != wanted:
+            wrong[name] = f"more: {here - wanted}, fewer: {wanted - here}"
     return wrong
