@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind
 from stateplan.common.errors import CatalogError, Place, PlanError, RunError, nearest, one_of
 from stateplan.common.files import has_scheme
 from stateplan.common.options import PATHS, Role
@@ -19,11 +20,13 @@ from stateplan.connectors.registry import (
     find_format,
     find_key_format,
     metadata_columns,
+    sink_changelog_mode,
     validate_table,
 )
 from stateplan.execnodes.graph import ExecGraph, error_at
 from stateplan.execnodes.model import PlanModel
 from stateplan.execnodes.nodes.base import own_values
+from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import (
     DynamicTableSink,
@@ -104,6 +107,16 @@ def sink_table(spec: DynamicTableSink, session: Mapping[str, str], fields: Field
         key_format=find_key_format(options, Role.SINK),
         time_zone=local_time_zone(session),
     )
+
+
+def corrected_kinds(sink: Sink) -> ChangelogMode:
+    """The row kinds of corrections that the table of a sink takes: only insertions where its writer knows no others."""
+    _, options = _resolve(sink.dynamic_table_sink)
+    mode = sink_changelog_mode(options)
+    connector = find_connector(options)
+    writes_changes = sink.input_changelog_mode != ("INSERT",)
+    has_format = find_format(options, Role.SINK) is not None and not connector.own_changes
+    return mode if RowKind.DELETE in mode and (writes_changes or has_format) else INSERT_ONLY
 
 
 def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:

@@ -4,7 +4,7 @@ What can be known before is checked while the job runs. Then the job is stopped 
 checkpoint for the new plan is made from its own, and the new plan starts there. The old checkpoint is only read. If the
 new plan does not start, the old one starts again from where it stopped. So it does when a gateway is killed meanwhile.
 
-Codes: RUN052, RUN056, RUN060, and those of an evolution.
+Codes: CKPT055, RUN052, RUN056, RUN060, and those of an evolution.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stateplan.common.errors import Place, RunError, StateplanError
+from stateplan.common.errors import CheckpointError, Place, RunError, StateplanError
 from stateplan.common.paths import AnyPath, remove_tree
-from stateplan.common.settings import Configuration
+from stateplan.common.settings import Configuration, value
 from stateplan.common.types import STRING
 from stateplan.planner.dialect import nodes
 from stateplan.session.context import Context
 from stateplan.session.host import Host
 from stateplan.session.jobs import CHECKPOINT_DIR, JobEntry, JobRecord
+from stateplan.session.restart import OUTPUT
 from stateplan.session.results import TableResult, content
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class _Alteration:
 
     @staticmethod
     def of(c: Context, job_id: str, document: PlanDocument, place: Place) -> _Alteration:
-        """The change of a running job. Raises RunError RUN052, RUN056, RUN060."""
+        """The change of a running job. Raises RunError RUN052, RUN056, RUN060; CheckpointError CKPT055."""
         from stateplan.runtime.spark.hadoop import checkpoint_path
         from stateplan.session.compiler import Compiler
 
@@ -91,6 +92,8 @@ class _Alteration:
         if folder_text is None:
             folder_text = session.host.check_option(CHECKPOINT_DIR, str(beside(checkpoint)), place)
         options |= {CHECKPOINT_DIR: folder_text, "table.dml-sync": "false"}
+        if value(options, OUTPUT) == "corrections":
+            raise CheckpointError("CKPT055.running")
         config = Configuration(options, keep_unknown=True)
         starter = replace(session.starter, config=config, compiler=Compiler(c.catalog, config))
         folder = checkpoint_path(folder_text, options)

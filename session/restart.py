@@ -2,7 +2,7 @@
 
 State that a plan cannot use as it is, is rewritten or given up only when ``execution.state-recovery.accept`` says so.
 
-Codes: CKPT003, CKPT022, CKPT023.
+Codes: CKPT003, CKPT022, CKPT023, CKPT055.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from stateplan.plans.diff import OperatorDiff, PlanDiff, compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import schema_hash, schema_hashes, sql_hash
 from stateplan.plans.verdicts import Verdict, severity
+from stateplan.session.corrections import corrected_sinks
 
 if TYPE_CHECKING:
     from stateplan.runtime.checkpoint.slots import Continuation
 
 ACCEPT = "execution.state-recovery.accept"
 """The option that says which verdict on existing state is put up with, and every milder one with it."""
+OUTPUT = "execution.state-recovery.output"
+"""The option that says what sinks get."""
 
 _VERBS: Mapping[Verdict, str] = {
     "rewrite": "rewritten",
@@ -86,12 +89,13 @@ def evolve_from(
         past_ttls: as for :func:`plans.diff.compare`.
 
     Raises:
-        CheckpointError: CKPT003, some of the state does not fit and that is not accepted.
+        CheckpointError: CKPT003, some of the state does not fit and that is not accepted; CKPT055, a table cannot get
+            corrections.
     """
     evolution = Evolution.between(old_text, document, options, past_ttls)
     evolution.check(origin)
     notes += _state_notes(evolution.old, document, evolution.diff, ("reset", "unknown"))
-    return evolution.continuation
+    return evolution.with_corrections(options)
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,14 @@ class Evolution:
         as :func:`evolve_from`."""
         operators = [o for o in self.diff.operators if o.new is not None and o.stateful and self.is_fed(o)]
         _require_accepted(operators, origin, self.accept, ("reset", "unknown"))
+
+    def with_corrections(self, options: Mapping[str, str]) -> Continuation:
+        """The continuation, with the sinks that get corrections if the options of the session say so. Raises
+        CheckpointError CKPT055."""
+        if value(options, OUTPUT) != "corrections":
+            return self.continuation
+        corrected = corrected_sinks(self.old, self.new, self.continuation.sources)
+        return replace(self.continuation, corrected=corrected)
 
     def is_fed(self, operator: OperatorDiff) -> bool:
         """Whether an operator of the new plan gets rows of a source that continues: there are rows that it has to

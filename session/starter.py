@@ -158,7 +158,7 @@ class JobStarter:
         def compare(old_text: str) -> Continuation:
             nonlocal evolution
             evolution = Evolution.between(old_text, document, options, Checkpoint.look(folder).past_ttls())
-            return evolution.continuation
+            return evolution.with_corrections(options)
 
         with document.placing():
             document, graph, secrets = self._bind(document, notes)
@@ -209,7 +209,12 @@ class JobStarter:
         from stateplan.runtime.spark.hadoop import checkpoint_path
 
         submission = self._evolving(document, graph, options, secrets, origin, notes)
-        return evolve(submission, checkpoint_path(origin, options))
+
+        def old_plan(text: str) -> Submission:
+            old, old_graph, old_secrets = self._bind(PlanDocument.parse(text), [])
+            return self._submission(old, old_graph, options, old_secrets, submission.check_restart)
+
+        return evolve(submission, checkpoint_path(origin, options), old_plan)
 
     def _evolving(
         self,

@@ -24,12 +24,38 @@ class Accept(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Output(StrEnum):
+    """What sinks get."""
+
+    CHANGES = "changes"
+    CORRECTIONS = "corrections"
+
+
 DryRunOption = Annotated[
     bool,
     typer.Option(
         "--dry-run",
         help="Only print what would become of the state of each operator, why, and what would be read. The job of the "
         "old plan may run.",
+    ),
+]
+
+
+AcceptOption = Annotated[
+    Accept | None,
+    typer.Option(
+        help="How far to go for state. derive: compute it from existing state, but read no history. backfill "
+        "(default): also make it from the history of the inputs. reset: also let operators start empty. unknown: "
+        "also where it cannot be determined."
+    ),
+]
+
+OutputOption = Annotated[
+    Output | None,
+    typer.Option(
+        help="What the tables of sinks get. changes (default): the changes that the new plan makes from then on. "
+        "corrections: before that, what makes of the rows of the old plan those of the new one. Both plans run over "
+        "the history of the inputs for that."
     ),
 ]
 
@@ -51,14 +77,8 @@ def evolve(
         str | None, typer.Option("--to", metavar="NEW", help="The checkpoint directory to fill. It must be empty.")
     ] = None,
     file: ScriptOption = None,
-    accept: Annotated[
-        Accept | None,
-        typer.Option(
-            help="How far to go for state. derive: compute it from existing state, but read no history. backfill "
-            "(default): also make it from the history of the inputs. reset: also let operators start empty. unknown: "
-            "also where it cannot be determined."
-        ),
-    ] = None,
+    accept: AcceptOption = None,
+    output: OutputOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Make a checkpoint for a changed plan from the checkpoint of the plan before."""
@@ -67,6 +87,8 @@ def evolve(
     options = settings(pairs)
     if accept is not None:
         options["execution.state-recovery.accept"] = accept.value
+    if output is not None:
+        options["execution.state-recovery.output"] = output.value
     if dry_run:
         _show(console, Session(console, options, file).preview_evolution(plan, checkpoint))
         return
@@ -85,6 +107,7 @@ def evolve(
             "checkpoint": str(evolved.folder),
             "micro-batch": evolved.batch,
             "operators": list(evolved.operators),
+            "corrections": dict(evolved.corrected),
             "seconds": round(evolved.seconds, 3),
         },
     )

@@ -79,6 +79,7 @@ class Continuation:
         moves: for each operator whose state has to be rewritten, how.
         anew: the operators whose state is made from the history of their inputs.
         may_begin_empty: whether those of them may begin empty whose history cannot be read again.
+        corrected: for each sink whose table gets corrections, the old sink that has written it; None for none.
     """
 
     graph: ExecGraph
@@ -88,6 +89,7 @@ class Continuation:
     moves: Mapping[int, Move] = field(default_factory=dict)
     anew: frozenset[int] = frozenset()
     may_begin_empty: bool = False
+    corrected: Mapping[int, int | None] = field(default_factory=dict)
 
     @staticmethod
     def same(graph: ExecGraph) -> Continuation:

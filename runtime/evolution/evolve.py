@@ -7,7 +7,7 @@ is.
 
 ``stateplan.json`` is written last: a folder without it is no checkpoint, and is filled anew.
 
-Codes: CKPT001, CKPT004, CKPT005, CKPT024, CKPT041, CKPT050, CKPT053, CKPT054, CKPT070 to CKPT072.
+Codes: CKPT001, CKPT004, CKPT005, CKPT024, CKPT041, CKPT050, CKPT053 to CKPT055, CKPT070 to CKPT072.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from stateplan.common.changelog import RowKind, column
 from stateplan.common.errors import CheckpointError, find_encoded
 from stateplan.common.failure_reasons import reason_of, text_of
 from stateplan.common.paths import AnyPath, copy_tree, remove_tree, write_whole
+from stateplan.common.readable import counted
 from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.sink import Sink as SinkNode
 from stateplan.runtime.beginnings import forget_beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint, lock_folder
 from stateplan.runtime.checkpoint.live_ttl import Record, editing, read_ttls
@@ -34,6 +37,7 @@ from stateplan.runtime.checkpoint.rescale import PARALLELISM, check_key_groups, 
 from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, begin_filling, usable_facts
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, SourceEntry, laid_out
 from stateplan.runtime.evolution.conversion import StateLoad, loading
+from stateplan.runtime.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
 from stateplan.runtime.evolution.history import History
 from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTimes
 from stateplan.runtime.evolution.loading import load_state
@@ -41,8 +45,9 @@ from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, operator_states
 from stateplan.runtime.inspect.reading import stored_runs
-from stateplan.runtime.jobgraph import CLOCK, JobGraph
+from stateplan.runtime.jobgraph import CLOCK, JobGraph, SinkSpec
 from stateplan.runtime.memory import CacheSettings
+from stateplan.runtime.plan_tables import corrected_kinds
 from stateplan.runtime.readers import keep_times
 from stateplan.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
 from stateplan.runtime.spark.cluster import check_python
@@ -59,6 +64,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+_CORRECTIONS = "corrections"
+"""How the folder begins, in the new checkpoint, that has what corrections are made of."""
 _BACKFILL = "backfill"
 """How the folder of the checkpoint of the job that makes state from history begins, in the new checkpoint."""
 
@@ -72,27 +79,31 @@ class Evolved:
         batch: the last micro-batch of the old one.
         operators: of the new plan, those that got state.
         seconds: how long it took.
+        corrected: by table that got corrections, the number of changes.
     """
 
     folder: AnyPath
     batch: int
     operators: tuple[str, ...]
     seconds: float
+    corrected: Mapping[str, int]
 
 
 @coded_error()
-def evolve(submission: Submission, origin: AnyPath) -> Evolved:
+def evolve(submission: Submission, origin: AnyPath, old_plan: Callable[[str], Submission]) -> Evolved:
     """Fills the checkpoint directory of a job that has not begun from the checkpoint of another one.
 
     Args:
         submission: the plan; its check says which state it can use.
         origin: the checkpoint or savepoint of a job that has ended.
+        old_plan: makes a submission of the text of the old plan.
 
     Raises:
         CheckpointError: CKPT070, there is none; CKPT071, the directory has a checkpoint; CKPT072, the old job runs, or
             ended in the middle of a micro-batch; CKPT004, CKPT050, the options do not fit its key groups; CKPT024,
-            state does not fit; CKPT054, history cannot be read again; CKPT001, CKPT005, CKPT041, files cannot be read
-            or written; CKPT053, Spark cannot write the state.
+            state does not fit; CKPT054, history cannot be read again; CKPT055, an earlier attempt has begun other
+            corrections; CKPT001, CKPT005, CKPT041, files cannot be read or written; CKPT053, Spark cannot write the
+            state.
         StateplanError: what keeps the plan from being translated, and from ``check_restart``.
     """
     began = time.monotonic()
@@ -106,10 +117,11 @@ def evolve(submission: Submission, origin: AnyPath) -> Evolved:
         check_key_groups(submission.options, old.key_groups, origin)
         continuation = submission.check_restart(old.plan_text)
         try:
-            operators = _Evolution(submission, folder, old, continuation).run()
+            evolution = _Evolution(submission, folder, old, continuation, old_plan)
+            operators = evolution.run()
         except OSError as cause:
             raise CheckpointError("CKPT001", folder=folder, strerror=reason_of(cause)) from cause
-    return Evolved(folder, old.batch, operators, time.monotonic() - began)
+    return Evolved(folder, old.batch, operators, time.monotonic() - began, evolution.corrected)
 
 
 @dataclass(frozen=True)
@@ -143,9 +155,17 @@ class _Evolution:
         folder: of the new checkpoint; its lock is held.
         old: the other checkpoint.
         continuation: how the plan continues from its state.
+        old_plan: as of :func:`evolve`.
     """
 
-    def __init__(self, submission: Submission, folder: AnyPath, old: Snapshot, continuation: Continuation) -> None:
+    def __init__(
+        self,
+        submission: Submission,
+        folder: AnyPath,
+        old: Snapshot,
+        continuation: Continuation,
+        old_plan: Callable[[str], Submission],
+    ) -> None:
         self.submission = submission
         self.folder = folder
         self.old = old
@@ -158,6 +178,8 @@ class _Evolution:
         )
         self.checkpoint.recovered, self.checkpoint.ended = str(old.folder), facts.input_ended(old.batch)
         self.ttls = read_ttls(old.folder)
+        self.old_submission = old_plan(old.plan_text) if continuation.corrected else None
+        self.corrected: dict[str, int] = {}
 
     def _with_parallelism(self, options: Mapping[str, str]) -> dict[str, str]:
         """The options with the parallelism of the old checkpoint, where they say none."""
@@ -168,32 +190,28 @@ class _Evolution:
     def run(self) -> tuple[str, ...]:
         """Fills the folder. Returns the names of the operators that got state."""
         place = find_place(self.submission, self.tweaks)
-        job = translate(
-            place.graph,
-            self.options,
-            self.old.key_groups,
-            job_id=self.checkpoint.id,
-            start_time=self.checkpoint.created,
-            secrets=self.submission.secrets,
-        )
+        job = self._translated(self.submission, place.graph)
         job, layout = laid_out(job, None, None, 1, str(self.folder))
         stocks = [_Stock.of(self.old, self.continuation, self.options, self.ttls)]
         zone = local_time_zone(self.options)
         stocks[0].origins.loads(job, layout, zone)  # refuses what does not fit before anything is read
         history = self._history(job)
+        results = self._results(job)
         begin_filling(self.folder, self.old.folder)
         if history.operators:
             stocks += self._backfill(place.graph, history)
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
         loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
         self._load(spark, job, list(zip(stocks, loads, strict=True)))
+        self._correct(place.graph, job, results)
         layout = self._go_on(job, layout)
         self._keep_ttls(job, stocks[0].origins)
         self.checkpoint.record = BatchRecord.of(self.folder, self.checkpoint.id)
         self.checkpoint.layout = layout
         write_whole(self.folder / "plan.json", self.submission.plan_text)
         self.checkpoint.adopt()
-        self._forget_backfills()
+        self._forget(_BACKFILL)
+        self._forget(_CORRECTIONS)
         (self.folder / RECOVERING).unlink(missing_ok=True)
         return tuple(o.name for o, *some in zip(job.operators, *loads, strict=True) if any(x is not None for x in some))
 
@@ -215,28 +233,31 @@ class _Evolution:
         """State that is made from the history of the sources, by a job with a checkpoint of its own. If it is killed,
         the next attempt continues there, unless it would read other history, or otherwise. Raises CheckpointError
         CKPT054, and what makes the job fail."""
-        folder = self.folder / self._backfill_name(history)
-        self._forget_backfills(but=folder)
+        folder = self.folder / self._name(_BACKFILL, sorted(history.operators))
+        self._forget(_BACKFILL, but=folder)
+        self._run(replace(self.submission, graph=graph), folder, history.job)
+        if SparkCheckpoint.of(folder).last_done < 0:
+            return []
+        same = Continuation(graph, {node: node for node in history.operators}, {})
+        return [_Stock.of(Snapshot.open(folder), same, self.options, Record())]
+
+    def _run(self, submission: Submission, folder: AnyPath, adapt: Callable[[JobGraph], JobGraph]) -> None:
+        """Runs another job for this one, with a checkpoint of its own. Raises what makes it fail."""
         settings = {
             CHECKPOINT_DIR: str(folder),
             "pipeline.max-parallelism": str(self.old.key_groups),
             RECOVERY_PATH: "",
         }
         submission = replace(
-            self.submission,
-            graph=graph,
+            submission,
             options={**self.options, **settings},
-            check_restart=lambda _: Continuation.same(graph),
-            adapt=history.job,
+            check_restart=lambda _: Continuation.same(submission.graph),
+            adapt=adapt,
         )
         execute(submission).wait()
-        if SparkCheckpoint.of(folder).last_done < 0:
-            return []
-        same = Continuation(graph, {node: node for node in history.operators}, {})
-        return [_Stock.of(Snapshot.open(folder), same, self.options, Record())]
 
-    def _backfill_name(self, history: History) -> str:
-        """A name of its own for all that decides which rows a backfill reads in which micro-batch."""
+    def _name(self, what: str, more: object) -> str:
+        """A name of its own for all that decides which rows another job reads in which micro-batch."""
         old = Checkpoint.look(self.old.folder)
         facts = (
             str(self.old.folder),
@@ -244,15 +265,84 @@ class _Evolution:
             self.old.batch,
             self.submission.plan_text,
             sorted(self.options.items()),
-            sorted(history.operators),
+            more,
         )
-        return f"{_BACKFILL}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
+        return f"{what}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
 
-    def _forget_backfills(self, but: AnyPath | None = None) -> None:
-        """Removes the checkpoints of jobs that have made state. ``but`` is kept."""
-        for folder in self.folder.glob(f"{_BACKFILL}-*"):
+    def _forget(self, what: str, but: AnyPath | None = None) -> None:
+        """Removes the folders of other jobs. ``but`` is kept."""
+        for folder in self.folder.glob(f"{what}-*"):
             if folder != but:
                 remove_tree(folder)
+
+    def _translated(self, submission: Submission, graph: ExecGraph) -> JobGraph:
+        return translate(
+            graph,
+            self.options,
+            self.old.key_groups,
+            job_id=self.checkpoint.id,
+            start_time=self.checkpoint.created,
+            secrets=submission.secrets,
+        )
+
+    # -- corrections -------------------------------------------------------------------------------------------------
+
+    def _results(self, job: JobGraph) -> tuple[History, History] | None:
+        """What the old plan and the new one have written for the sinks that get corrections; None without any. Raises
+        CheckpointError CKPT054, CKPT055."""
+        if self.old_submission is None:
+            return None
+        folder = self.folder / self._name(_CORRECTIONS, None)
+        if any(other != folder for other in self.folder.glob(f"{_CORRECTIONS}-*")):
+            raise CheckpointError("CKPT055.begun", folder=self.folder)
+        pairs = {sink.node: self.continuation.corrected[sink.node] for sink in self._corrected_sinks(job)}
+        graph = find_place(self.old_submission, self.tweaks).graph
+        self.old_submission = replace(self.old_submission, graph=graph)
+        same = Continuation.same(graph)
+        old_sinks = {was: Recorder(folder / "old", was) for was in pairs.values() if was is not None}
+        new_sinks = {now: Recorder(folder / "new", now) for now in pairs}
+        old = replace(History.of(self.old, same, self.options), sinks=old_sinks)
+        new = replace(History.of(self.old, self.continuation, self.options), operators=frozenset(), sinks=new_sinks)
+        old.job(self._translated(self.old_submission, graph))
+        new.job(job)
+        return old, new
+
+    def _corrected_sinks(self, job: JobGraph) -> Iterator[SinkSpec]:
+        """The sinks that get corrections. The user is told of those that cannot."""
+        for sink in job.sinks:
+            if sink.node not in self.continuation.corrected or not sink.writer.needs_rows:
+                continue
+            kinds = corrected_kinds(_sink(self.submission.graph, sink.node))
+            if self.continuation.corrected[sink.node] is not None and RowKind.DELETE not in kinds:
+                self.submission.tell(f"table '{sink.name}' gets no corrections: it takes only new rows")
+            else:
+                yield sink
+
+    def _correct(self, graph: ExecGraph, job: JobGraph, results: tuple[History, History] | None) -> None:
+        """Brings the rows of sinks to those of the new plan. Raises what makes a job fail."""
+        if results is None:
+            return
+        assert self.old_submission is not None
+        folder = self.folder / self._name(_CORRECTIONS, None)
+        new_submission = replace(self.submission, graph=graph)
+        submissions = {"old": self.old_submission, "new": new_submission}
+        for (name, submission), history in zip(submissions.items(), results, strict=True):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            if history.sinks:
+                self._run(submission, folder / f"{name}-run", history.job)
+        files: dict[int, tuple[AnyPath, ...]] = {}
+        for sink in (sink for sink in job.sinks if sink.node in results[1].sinks):
+            was, node = self.continuation.corrected[sink.node], _sink(graph, sink.node)
+            old = None if was is None else recorded(folder / "old", was)
+            takes_before = RowKind.UPDATE_BEFORE in corrected_kinds(node)
+            changes = corrections(old, recorded(folder / "new", sink.node), _key(node), takes_before)
+            if changes is not None:
+                files[sink.node] = write_files(folder, sink.node, changes)
+            self.corrected[sink.name] = 0 if changes is None else changes.height
+        if files:
+            self._run(new_submission, folder / "run", lambda job: correcting(job, files))
+        for table, count in self.corrected.items():
+            self.submission.tell(f"table '{table}' got {counted(count, 'correction')}")
 
     def _load(
         self,
@@ -328,3 +418,15 @@ class _Evolution:
                     old = None if key is None else self.ttls.get(key)
                     if old is not None:
                         record[spec.uid, index] = old.carried((spec.uid, index))
+
+
+def _sink(graph: ExecGraph, node: int) -> SinkNode:
+    sink = graph.node(node)
+    assert isinstance(sink, SinkNode)
+    return sink
+
+
+def _key(sink: SinkNode) -> list[str]:
+    """The columns of the primary key of a sink's table."""
+    names = [name for name, _ in sink.written_fields]
+    return [column(names.index(name)) for name in sink.meaning()["primaryKey"]]

@@ -11,8 +11,8 @@ Codes: CKPT054.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CheckpointError, DataError, StateplanError
@@ -21,13 +21,13 @@ from stateplan.common.settings import parallelism
 from stateplan.connectors.blackhole import Nothing
 from stateplan.connectors.history import HistoryLost, RepeatableSource
 from stateplan.connectors.listing import FileEntry, entries_in
-from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Source
+from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Sink, Source
 from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
 from stateplan.runtime.beginnings import beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.slots import Continuation
 from stateplan.runtime.inspect.inspection import Snapshot
-from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToSink
+from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToReader, ToSink, targets
 from stateplan.runtime.markers import END, Markers
 from stateplan.runtime.sources import TASK_BYTES
 from stateplan.runtime.spark.checkpoint_files import CLOSING, INSTANTS
@@ -104,6 +104,7 @@ class History:
         operators: of the new plan, those whose state is made anew.
         tasks: parallel tasks.
         batch_bytes: bytes of files for each of them in a micro-batch.
+        sinks: what takes the place of sinks, by node of the plan; the others get nothing.
     """
 
     old: Snapshot
@@ -111,6 +112,7 @@ class History:
     operators: frozenset[int]
     tasks: int
     batch_bytes: int
+    sinks: Mapping[int, Sink] = field(default_factory=dict)
 
     @staticmethod
     def of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> History:
@@ -127,24 +129,25 @@ class History:
                 yield node, error
 
     def job(self, job: JobGraph) -> JobGraph:
-        """The part of a job that makes the state, over the history of its sources.
+        """The part of a job that makes the state, and writes to sinks, over the history of its sources.
 
         Raises:
             CheckpointError: CKPT054, a source cannot be read again.
         """
         numbers = {n for n, spec in enumerate(job.operators) if spec.node in self.operators}
-        needed = _upstream(job, numbers)
+        sinks = frozenset(n for n, sink in enumerate(job.sinks) if sink.node in self.sinks)
+        needed = _upstream(job, numbers, sinks)
         for n in sorted(needed):
             if job.operators[n].kernel.by_clock:
                 raise self._lost(job.operators[n].name, "its result depends on the clock")
         has_ended = self._has_ended(any(job.operators[n].event_time for n in needed))
-        sources = [replace(s, pipeline=_cut(s.pipeline, needed), errors=None) for s in job.sources]
+        sources = [replace(s, pipeline=_cut(s.pipeline, needed, sinks), errors=None) for s in job.sources]
         sources = [s for s in sources if s.pipeline.outputs and s.node in self.sources]
         lifetimes = [config.ttl for n in needed for config in job.operators[n].ttl if config.ttl]
         step = min(lifetimes) // _TTL_PARTS if lifetimes else None
         pieces = {s.node: list(self.pieces(s, step)) for s in sources}
         steps = _steps(pieces, step, self.batch_bytes * self.tasks)
-        operators = tuple(replace(spec, pipeline=_cut(spec.pipeline, needed), late=()) for spec in job.operators)
+        operators = tuple(replace(o, pipeline=_cut(o.pipeline, needed, sinks), late=()) for o in job.operators)
         return replace(
             job,
             sources=tuple(
@@ -156,7 +159,7 @@ class History:
                 for s in sources
             ),
             operators=operators,
-            sinks=tuple(replace(sink, writer=Nothing()) for sink in job.sinks),
+            sinks=tuple(replace(sink, writer=self.sinks.get(sink.node, Nothing())) for sink in job.sinks),
             open_ended=not has_ended,
         )
 
@@ -284,32 +287,30 @@ def _size(path: str) -> int:
         return 0
 
 
-def _upstream(job: JobGraph, numbers: set[int]) -> set[int]:
-    """The given operators and all from which rows reach them."""
+def _upstream(job: JobGraph, numbers: set[int], sinks: Collection[int]) -> set[int]:
+    """The given operators, and all from which rows reach them or the given sinks."""
     needed = set(numbers)
     for number in sorted(range(len(job.operators)), key=lambda n: -job.operators[n].level):
-        if _reaches(job.operators[number].pipeline, needed):
+        if any(_is_kept(target, needed, sinks) for target in targets(job.operators[number].pipeline)):
             needed.add(number)
     return needed
 
 
-def _reaches(pipeline: Pipeline, operators: set[int]) -> bool:
-    return any(
-        _reaches(o, operators) if isinstance(o, Pipeline) else isinstance(o, ToOperator) and o.operator in operators
-        for o in pipeline.outputs
-    )
+def _is_kept(target: ToOperator | ToSink | ToReader, operators: Collection[int], sinks: Collection[int]) -> bool:
+    """Whether rows go to one of these operators or sinks."""
+    if isinstance(target, ToOperator):
+        return target.operator in operators
+    return isinstance(target, ToSink) and target.sink in sinks
 
 
-def _cut(pipeline: Pipeline, operators: set[int]) -> Pipeline:
-    """A pipeline without what leads to sinks and other operators."""
+def _cut(pipeline: Pipeline, operators: Collection[int], sinks: Collection[int]) -> Pipeline:
+    """A pipeline without what leads to other sinks and operators."""
     outputs: list[Any] = []
     for output in pipeline.outputs:
         if isinstance(output, Pipeline):
-            inner = _cut(output, operators)
+            inner = _cut(output, operators, sinks)
             outputs += [inner] if inner.outputs else []
-        elif not isinstance(output, ToSink) and not (
-            isinstance(output, ToOperator) and output.operator not in operators
-        ):
+        elif isinstance(output, ToReader) or _is_kept(output, operators, sinks):
             outputs.append(output)
     return Pipeline(pipeline.transforms, tuple(outputs))
 

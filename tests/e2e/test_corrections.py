@@ -1,0 +1,86 @@
+"""Sinks get corrections of what the old plan has written: they end as if the new plan had always run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stateplan.common.errors import CheckpointError
+from stateplan.runtime.evolution import evolve
+from tests.support.shop import BY_PRODUCT, JOINED, Shop
+
+pytestmark = pytest.mark.spark
+
+CORRECTIONS = {"execution.state-recovery.output": "corrections"}
+COUNTS = ("counts", "product STRING, n BIGINT, s BIGINT", BY_PRODUCT)
+KEYED = ("keyed", "product STRING, n BIGINT, PRIMARY KEY (product) NOT ENFORCED")
+LINES = ("lines", "id BIGINT, product STRING, target STRING")
+IDS = ("ids", "id BIGINT")
+OLD = [
+    COUNTS,
+    (*KEYED, "SELECT product, COUNT(*) FROM orders GROUP BY product"),
+    (*LINES, JOINED),
+    (*IDS, "SELECT id FROM orders WHERE amount > 3"),
+]
+NEW = [
+    COUNTS,
+    (*KEYED, "SELECT product, COUNT(*) FROM orders WHERE amount > 3 AND product <> 'b' GROUP BY product"),
+    (*LINES, JOINED.replace("JOIN", "LEFT JOIN")),
+    (*IDS, "SELECT id FROM orders WHERE amount > 7"),
+    ("added", "target STRING, n BIGINT", "SELECT target, COUNT(*) FROM shipped GROUP BY target"),
+]
+
+
+def shop_after(folder: Path, plan: list[tuple[str, str, str]]) -> Shop:
+    """A shop whose plan has read one file of each table."""
+    folder.mkdir()
+    shop = Shop(folder)
+    shop.arrive("orders", "1.json", *({"id": n, "product": "abc"[n % 3], "amount": n % 9} for n in range(40)))
+    shop.arrive("shipped", "1.json", *({"id": n, "target": "xy"[n % 2]} for n in range(0, 40, 3)))
+    shop.run(plan, "first")
+    return shop
+
+
+def more(shop: Shop) -> None:
+    shop.arrive("orders", "2.json", *({"id": n, "product": "acd"[n % 3], "amount": n % 9} for n in range(30, 60)))
+    shop.arrive("shipped", "2.json", *({"id": n, "target": "z"} for n in range(1, 60, 4)))
+
+
+def test_sinks_end_as_if_the_new_plan_had_always_run(
+    spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = shop_after(tmp_path / "whole", NEW)
+    shop = shop_after(tmp_path / "shop", OLD)
+    plan = shop.plan(NEW, "second", **CORRECTIONS)
+
+    def fail(*args: object) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:  # the corrections are written then
+        patch.setattr(evolve._Evolution, "_go_on", fail)
+        with pytest.raises(CheckpointError, match="no space left"):
+            plan.evolve(shop.folder / "first")
+    evolved, _ = plan.evolve(shop.folder / "first")
+    for sink in ("counts", "keyed", "lines", "ids", "added"):
+        assert shop.holds(sink) == whole.holds(sink), sink
+    tables = {name.removeprefix("default_catalog.default_database.") for name in evolved.corrected}
+    assert tables == {"keyed", "lines", "ids", "added"}, "counts is as it was"
+    assert all(evolved.corrected.values())
+    for one in (whole, shop):
+        more(one)
+    whole.run(NEW, "first")
+    plan.execute().wait()
+    for sink in ("counts", "keyed", "lines", "ids", "added"):
+        assert shop.holds(sink) == whole.holds(sink), sink
+
+
+def test_corrections_that_have_begun_are_not_made_otherwise(spark: object, tmp_path: Path) -> None:
+    shop = shop_after(tmp_path / "shop", OLD)
+    (tmp_path / "shop" / "second" / "corrections-0").mkdir(parents=True)
+    (tmp_path / "shop" / "second" / "recovering").write_text("first")
+    with pytest.raises(CheckpointError) as error:
+        shop.plan(NEW, "second", **CORRECTIONS).evolve(shop.folder / "first")
+    assert error.value.code == "CKPT055"
+    assert shop.holds("keyed") == Counter({("a", 14): 1, ("b", 13): 1, ("c", 13): 1})
