@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from stateplan.common.errors import StateplanError
@@ -44,16 +45,18 @@ class JobSnapshot:
         self.entry = entry
         self._plan: JobPlan | None = None
         self._run: int | None = None
-        self._earlier: tuple[BatchMetrics, ...] = ()
+        self._earlier: tuple[int, tuple[BatchMetrics, ...]] | None = None
         self._last_view: JobView | None = None
 
     # ---- reading ------------------------------------------------------------------------------------------
 
     def view(self) -> JobView | None:
-        """Its figures; None for a job without figures, such as one that waits for a restart."""
+        """Its figures; None for a job without figures, such as one that waits for a restart. Micro-batches of earlier
+        runs are among them, so a job that continues has the state that they left."""
         entry = self.entry
         if entry.job is not None:
-            return entry.job.view
+            view = entry.job.view
+            return replace(view, recent=(*self._before(view), *view.recent))
         if self._last_view is None:
             self._last_view = self._recorded_view() or entry.last
         return self._last_view
@@ -70,7 +73,6 @@ class JobSnapshot:
         run = view.info.started if view else -1
         if self._run != run:
             self._plan, self._run = self._read_plan(), run
-            self._earlier = self._before(view) if view else ()
         return self._plan
 
     def _read_plan(self) -> JobPlan | None:
@@ -85,11 +87,14 @@ class JobSnapshot:
 
     def _before(self, view: JobView) -> tuple[BatchMetrics, ...]:
         """The last micro-batches of earlier runs."""
-        if view.info.first_batch > 0 and self.entry.checkpoint is not None:
-            with contextlib.suppress(StateplanError):
-                records = recent_metrics(self.entry.checkpoint)
-                return tuple(r for r in records if r.batch < view.info.first_batch)[-HISTORY:]
-        return ()
+        if self._earlier is None or self._earlier[0] != view.info.started:
+            records: list[BatchMetrics] = []
+            if view.info.first_batch > 0 and self.entry.checkpoint is not None:
+                with contextlib.suppress(StateplanError):
+                    records = recent_metrics(self.entry.checkpoint)
+            earlier = tuple(r for r in records if r.batch < view.info.first_batch)[-HISTORY:]
+            self._earlier = view.info.started, earlier
+        return self._earlier[1]
 
     # ---- as data -----------------------------------------------------------------------------------------------
 
@@ -106,7 +111,7 @@ class JobSnapshot:
             "error": error_json(entry.error),
             "savepoint": entry.savepoint,
         }
-        view = entry.job.view if entry.job is not None else self._last_view or entry.last
+        view = self.view() if entry.job is not None else self._last_view or entry.last
         if view is None:
             return summary
         last = view.last
@@ -160,8 +165,8 @@ class JobSnapshot:
         return (
             figures
             | {name: data[name] for name in names}
-            | {"history": history((*self._earlier, *view.recent), view.info)}
-            | {"curves": state_history((*self._earlier, *view.recent), view.info)}
+            | {"history": history(view.recent, view.info)}
+            | {"curves": state_history(view.recent, view.info)}
         )
 
     def drawing(self) -> dict[str, Any]:

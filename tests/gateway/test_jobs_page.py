@@ -7,7 +7,8 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -19,9 +20,11 @@ from stateplan.gateway.page.service import FRESH_SECONDS, JobsPage
 from stateplan.gateway.rest.jobs_api import POLICY, routes
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.runtime.checkpoint.locks import Holder
+from stateplan.runtime.metrics.view import JobView
 from stateplan.session.jobs import JobEntry, Jobs
 from tests.gateway.gateway_page import ENDED, HEAD, Asked, served
-from tests.support.job_records import PLAN, job_checkpoint
+from tests.support.job_records import PLAN, info, job_checkpoint
 
 ASSETS = Path(service.__file__).parent / "assets"
 
@@ -75,6 +78,16 @@ def test_a_job_by_its_checkpoint(asked: Asked) -> None:
     history = found["history"]
     assert len(history["batch"]) == 40 and history["rowsIn"][-1] == 100 and history["rowsOut"][-1] == 150
     assert (history["storedRows"][-1], history["bytes"][-1], history["ms"][-1]) == (1059, 310_700, 500)
+
+
+def test_a_job_that_continues_has_its_state_before_its_first_micro_batch(jobs: Jobs) -> None:
+    entry = jobs.find("a" * 32)
+    view = JobView(info(first_batch=40, started=9_000_000), 9_000_100, Holder(1, "host", 9_000_000))
+    entry.job = cast("Any", SimpleNamespace(view=view, progress=SimpleNamespace(forecast=None)))
+    found = JobSnapshot(entry).figures()
+    join = next(o for o in found["operators"] if o["id"] == 5)
+    assert (found["batch"]["batch"], found["stateBytes"], join["state"][0]["storedRows"]) == (39, 310_700, 1039)
+    assert (found["batches"], found["rowsIn"], found["history"]["batch"][-1]) == (0, 0, 39)
 
 
 def test_rates_are_on_every_line_where_they_can_be_told(jobs: Jobs) -> None:
