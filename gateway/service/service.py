@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import GatewayError, OptionError, Place, StateplanError
-from stateplan.common.readable import bytes_text
+from stateplan.common.readable import bytes_text, counted
 from stateplan.common.redaction import HIDDEN, redacted
 from stateplan.common.roots import holding
 from stateplan.common.settings import OPTIONS
@@ -298,7 +298,8 @@ class SqlGatewayService:
             self.jobs.list(_entry_of(job))
         running_jobs = [job for job in stored_jobs if job.status == RUNNING]
         if running_jobs:
-            _log.info("%d jobs ran when this gateway was last up; they are started again", len(running_jobs))
+            jobs = counted(len(running_jobs), "job")
+            _log.info("%s that ran when the gateway stopped will continue", jobs)
             self._restarts.run(partial(self._restart, store, running_jobs))
 
     def _restart(self, store: JobStore, jobs: Sequence[StoredJob]) -> None:
