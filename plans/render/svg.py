@@ -290,7 +290,7 @@ class _Shape:
         if self.live:
             curve = f"{_n(left + self.width - _PAD - _CURVE[0])} {_n(y + 2.0)} {_n(_CURVE[0])} {_n(_CURVE[1])}"
             text_parts += f'<polyline class="curve" {attributes} data-area="{curve}"/>'
-            for number, name in enumerate(("size", "age")):
+            for number, name in enumerate(("rows", "size")):
                 down = _STATE + number * _LEADING + 10.0
                 text_parts += f'<text class="figure {name}" {attributes} x="{_n(x)}" y="{_n(y + down)}"></text>'
         return text_parts

@@ -16,9 +16,11 @@ import pytest
 from starlette.applications import Starlette
 
 from scripts.browser import find_browser
+from stateplan.gateway.page.inspections import Inspection
 from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.rest.jobs_api import routes
-from stateplan.runtime.checkpoint.live_ttl import read_ttls
+from stateplan.plans.job_snapshot import JobPlan
+from stateplan.runtime.checkpoint.live_ttl import Setting, StateTtl, editing, read_ttls
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import JobEntry, Jobs
 from tests.gateway.gateway_page import ENDED, served
@@ -147,7 +149,8 @@ def test_a_job_at_two_sizes(opened: Any, size: dict[str, int]) -> None:
     page = opened(f"#/jobs/{DONE}", size)
     page.locator(".node").first.wait_for()
     assert page.title() == "orders - stateplan"
-    assert page.locator(".figure.size").all_text_contents() == ["1,039 stored, 303 KiB", "20 stored, 700 B"]
+    assert page.locator(".figure.rows").all_text_contents() == ["1,039 stored", "20 stored"]
+    assert page.locator(".figure.size").all_text_contents() == ["303 KiB", "700 B"]
     assert page.locator(".figure.flow", has_text="at 00:01:00").count() == 1
     assert all("," in curve.get_attribute("points") for curve in page.locator(".curve").all())
     page.locator('.node[data-id="5"]').click()
@@ -156,6 +159,70 @@ def test_a_job_at_two_sizes(opened: Any, size: dict[str, int]) -> None:
     page.get_by_text("The plan now against the plan as submitted").click()
     page.get_by_text("The plans are equivalent.").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def counted_job(folder: Path, report: dict[str, Any], ago_ms: int) -> Starlette:
+    """The page of the ended jobs, with a count of the first one's state."""
+    jobs = ended_jobs(folder)
+    page = JobsPage(jobs, lambda action, who, **facts: None)
+    page._inspections._results[DONE] = Inspection(report, time.time_ns() // 1_000_000 - ago_ms, 2_000)
+    return Starlette(routes=routes(page, lambda request: "ada"))
+
+
+def count_after(batch: int, live: tuple[int, int]) -> dict[str, Any]:
+    """A count after a micro-batch, at 23:59:59 of the first day; the oldest rows are from its begin."""
+    facts = {"id": 5, "expiredRows": 0, "oldestMillis": 0, "dueInHour": 0}
+    states = [{**facts, "index": index, "liveRows": rows} for index, rows in enumerate(live)]
+    return {"batch": batch, "nowMillis": 86_399_000, "clock": "system clock", "total": {}, "states": states}
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_figures_fit_into_their_cards_and_plots(browser: Any, tmp_path: Path, size: dict[str, int]) -> None:
+    with served(counted_job(tmp_path, count_after(39, (999_600, 99_949)), 3_599_000)) as address:
+        page = Opened(browser, f"{address}/#/jobs/{DONE}", size)
+        page.locator(".figure.rows", has_text="live").first.wait_for()
+        rows = page.locator(".figure.rows").all_text_contents()
+        assert rows[0] in ("1.00M live 59 min ago", "1.00M live 1 h ago")
+        assert rows[1].startswith("99.9k live ")
+        assert page.locator(".figure.size").all_text_contents() == ["303 KiB, oldest 23 h", "700 B, oldest 23 h"]
+        assert page.get_by_role("row", name=re.compile("^join.left")).get_by_role("cell").nth(4).inner_text() == (
+            "23 h 59 min"
+        )
+        outside = page.evaluate(
+            """() => [...document.querySelectorAll(".node:not(.chip)")].flatMap(node => {
+              const box = node.querySelector(".box").getBBox();
+              return [...node.querySelectorAll("text")].filter(text => text.textContent).filter(text => {
+                const at = text.getBBox();
+                return at.x < box.x || at.x + at.width > box.x + box.width || at.y + at.height > box.y + box.height;
+              }).map(text => text.textContent);
+            })"""
+        )
+        assert outside == []
+        over = page.evaluate(
+            """() => [...document.querySelectorAll(".chart")].filter(chart => {
+              const line = chart.querySelector(".line").getBoundingClientRect();
+              const label = chart.querySelector(".top").getBoundingClientRect();
+              return label.bottom > line.top - 0.05 * chart.querySelector("svg").clientHeight;
+            }).length"""
+        )
+        assert over == 0, "no line runs through the upper end of a scale, however high it is"
+        page.context.close()
+
+
+def test_a_count_with_another_ttl_is_not_shown(browser: Any, tmp_path: Path) -> None:
+    app = counted_job(tmp_path, count_after(30, (700, 600)), 5_000)
+    uid = JobPlan.of(tmp_path / "cp").states()[5, 1].view.uid
+    settings = (Setting(3_600_000, 0, "plan", 0), Setting(7_200_000, 35, "live", 5, "ada"))
+    with editing(tmp_path / "cp") as record:
+        record[uid, 1] = StateTtl(uid, 1, "join.right", 3_600_000, settings)
+    with served(app) as address:
+        page = Opened(browser, f"{address}/#/jobs/{DONE}", WIDE)
+        page.get_by_text("A TTL has changed since").wait_for()
+        rows = page.locator(".figure.rows").all_text_contents()
+        assert rows[0].startswith("700 live ") and rows[1] == "20 stored"
+        cells = page.get_by_role("row", name=re.compile("^join.right")).first.get_by_role("cell").all_inner_texts()
+        assert cells[2:6] == ["", "", "", ""]
+        page.context.close()
 
 
 def test_the_graph_and_the_plots_by_keyboard(opened: Any) -> None:
@@ -281,6 +348,10 @@ def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_pa
         page.wait_for_function(
             "() => parseInt(document.querySelector('table[aria-label=States] tbody tr').lastChild.textContent) > 0"
         )
+        page.wait_for_function(
+            "() => document.querySelector('table[aria-label=States] tbody tr').children[2].textContent !== ''"
+        )
+        assert "A TTL has changed" not in page.locator("main").inner_text(), "the rows are counted with the new TTL"
         page.get_by_role("button", name="Stop job").click()
         assert page.focused == "Keep it running"
         dialog = page.get_by_role("dialog")

@@ -46,7 +46,7 @@ export const chart = ({ title, lines, words, binary = false, marked }) => {
     legend.append(h("span", { class: `key s${place}` }), line.name ? `${line.name} ` : "", value, " ");
     return value;
   });
-  const node = h("figure", { class: "chart" }, h("figcaption", {}, title), legend, h("div", { class: "axes" }, top, plot), h("p", { class: "dim ends" }, from, to));
+  const node = h("figure", { class: "chart" }, h("figcaption", {}, title), h("div", { class: "scale" }, legend, top), plot, h("p", { class: "dim ends" }, from, to));
   let history = null;
   let values = [];
   let high = 1;

@@ -8,8 +8,8 @@ export const count = (number) => (number === null || number === undefined ? "" :
 
 /** 1,234 as it is; 1234567 as 1.23M: for places with little room. */
 export const short = (number) => {
-  for (const [size, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
-    if (number >= size) return `${(number / (letter === "k" ? 1e3 : size)).toPrecision(3)}${letter}`;
+  for (const [size, letter] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (number >= 1e4 && number >= 0.9995 * size) return `${(number / size).toPrecision(3)}${letter}`;
   }
   return whole.format(number);
 };
@@ -41,6 +41,9 @@ export const span = (ms) => {
   const rest = next ? Math.floor((ms % size) / next[0]) : 0;
   return rest ? `${first} ${rest} ${next[1]}` : first;
 };
+
+/** A time span with its largest unit: "2 h". */
+export const unit = (ms) => span(ms).split(" ", 2).join(" ");
 
 export const share = (number) => (number === null || number === undefined ? "" : `${Math.round(100 * number)}%`);
 

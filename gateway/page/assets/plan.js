@@ -3,7 +3,7 @@
 import { attribute, h, say, section, show } from "./dom.js";
 import { get } from "./gateway.js";
 import { errorPart } from "./error.js";
-import { bytes, clock, count, rate, share, short } from "./format.js";
+import { clock, count, rate, share } from "./format.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -128,15 +128,10 @@ export const planPart = (path, states) => {
       const parts = [job.running && flow !== null && flow !== undefined ? `${rate(flow)}/s` : "", out?.mark === null || out === undefined ? "" : `at ${clock(out.mark)}`];
       say(text, parts.filter(Boolean).join(", "));
     }
-    for (const text of graph.svg.querySelectorAll(".figure.size, .figure.age, .curve")) {
+    for (const text of graph.svg.querySelectorAll(".figure.rows, .figure.size, .curve")) {
       const state = states.of(Number(text.dataset.id)).find((other) => other.index === Number(text.dataset.index));
       if (text.classList.contains("curve")) attribute(text, "points", curve(job.curves?.[`${text.dataset.id}.${text.dataset.index}`] ?? [], text.dataset.area));
-      else if (!state) say(text, "");
-      else {
-        const size = state.size();
-        say(text, text.classList.contains("age") ? state.age() : `${short(size.live ?? size.stored ?? 0)} ${size.live === null ? "stored" : "live"}, ${bytes(size.bytes)}`);
-        text.classList.toggle("outdated", state.outdated);
-      }
+      else say(text, state?.lines()[text.classList.contains("rows") ? 0 : 1] ?? "");
     }
     for (const [id, node] of graph.nodes) {
       const busy = node.querySelector(".busy");

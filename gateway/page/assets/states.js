@@ -4,9 +4,9 @@ import { h, keyed, row, say, section, show, table } from "./dom.js";
 import { now, post } from "./gateway.js";
 import { errorPart } from "./error.js";
 import { ttlEditor } from "./ttl.js";
-import { bytes, count, plural, span, ttl } from "./format.js";
+import { bytes, count, plural, short, span, ttl, unit } from "./format.js";
 
-const COLUMNS = ["State", "TTL", "Live rows", "Expired rows", "Oldest access", "Due in 1 h", "Bytes", "Stored rows", "Removed"];
+const COLUMNS = ["State", "TTL", "Live rows", "Expired rows", "Oldest row", "Due in 1 h", "Bytes", "Stored rows", "Removed"];
 
 /** A state as other parts of the page need it. */
 class State {
@@ -26,30 +26,45 @@ class State {
     return ttl(this.data.ttl) + (this.data.asked ? ` \u2192 ${ttl(this.data.asked.ttl)}` : "");
   }
 
-  size() {
-    return { live: this.counted?.liveRows ?? null, stored: this.data.storedRows, bytes: this.data.bytes };
+  /** The first micro-batch with the current TTL. */
+  get since() {
+    return Math.max(0, ...(this.data.settings ?? []).map((setting) => setting.since));
   }
 
-  /** Whether the TTL has changed since the rows were counted. */
+  /** What Spark has counted of the rows; null if it has not, or with another TTL. */
+  get counted() {
+    return this.outdated ? null : this.report?.states?.[this.key] ?? null;
+  }
+
   get outdated() {
-    return this.counted !== null && this.report !== null && (this.data.settings ?? []).some((setting) => setting.since > this.report.batch);
+    return this.report?.states !== undefined && this.since > this.report.batch;
   }
 
-  /** How old the oldest row is, and the figures are. */
-  age() {
-    if (this.counted === null || !this.report) return "";
-    const oldest = this.counted.oldestMillis === null ? "" : `oldest ${span(this.report.nowMillis - this.counted.oldestMillis)}, `;
-    return `${oldest}counted ${span(Math.max(1000, now() - this.report.at)).split(" ").slice(0, 2).join(" ")} ago`;
+  /** How old the oldest row was when it was counted. */
+  get oldest() {
+    return this.counted && this.counted.oldestMillis !== null ? this.report.nowMillis - this.counted.oldestMillis : null;
+  }
+
+  /** How long ago the rows were counted. */
+  get ago() {
+    return Math.max(1000, now() - this.report.at);
+  }
+
+  /** Two short lines for a card: the rows, and their size and age. */
+  lines() {
+    const size = bytes(this.data.bytes);
+    if (this.counted === null) return [this.data.storedRows === null ? "" : `${short(this.data.storedRows)} stored`, size];
+    return [`${short(this.counted.liveRows)} live ${unit(this.ago)} ago`, this.oldest === null ? size : `${size}, oldest ${unit(this.oldest)}`];
   }
 
   figures() {
-    const { live, stored, bytes: size } = this.size();
-    if (live === null) return stored === null ? "" : `${plural(stored, "stored row")}, ${bytes(size)}`;
-    return `${count(live)} live, ${count(this.counted.expiredRows)} expired, ${bytes(size)}; ${this.age()}`;
+    if (this.counted === null) return this.data.storedRows === null ? "" : `${plural(this.data.storedRows, "stored row")}, ${bytes(this.data.bytes)}`;
+    const oldest = this.oldest === null ? "" : `oldest ${span(this.oldest)}, `;
+    return `${count(this.counted.liveRows)} live, ${count(this.counted.expiredRows)} expired, ${bytes(this.data.bytes)}; ${oldest}counted ${unit(this.ago)} ago`;
   }
 }
 
-const stateRow = (path, changed, recount) => (first) => {
+const stateRow = (path, applied) => (first) => {
   const { node: main, cells } = row(COLUMNS);
   const [name, lifetime, live, expired, oldest, due, size, stored, removed] = cells;
   const under = h("td", { role: "cell", colspan: String(COLUMNS.length) });
@@ -77,8 +92,7 @@ const stateRow = (path, changed, recount) => (first) => {
     if (!state.editable) return;
     if (!editor) {
       editor = ttlEditor({
-        path, state: state.name, now: state.data.asked?.ttl ?? state.data.ttl, done,
-        applied: () => { changed(); recount(); },
+        path, state: state.name, now: state.data.asked?.ttl ?? state.data.ttl, done, applied,
       });
       show(button, false);
       button.setAttribute("aria-expanded", "true");
@@ -96,7 +110,6 @@ const stateRow = (path, changed, recount) => (first) => {
     update: (found) => {
       state = found;
       const { data, counted } = state;
-      const now_ = state.report?.nowMillis;
       say(label, state.name);
       say(origin, data.ttl !== undefined && data.planTtl !== data.ttl ? `plan ${ttl(data.planTtl)}` : "");
       say(button, state.ttl);
@@ -105,9 +118,8 @@ const stateRow = (path, changed, recount) => (first) => {
       if (!editor) show(button, state.editable);
       say(live, counted ? count(counted.liveRows) : "");
       say(expired, counted ? count(counted.expiredRows) : "");
-      for (const cell of [live, expired, oldest, due]) cell.classList.toggle("dim", state.outdated);
       say(size, bytes(data.bytes));
-      say(oldest, counted && counted.oldestMillis !== null ? `${span(now_ - counted.oldestMillis)} ago` : "");
+      say(oldest, state.oldest === null ? "" : span(state.oldest));
       say(due, counted ? count(counted.dueInHour) : "");
       say(stored, data.storedRows === null ? "" : `${count(data.storedRows)}${data.partial ? "+" : ""}`);
       say(removed, count(state.operator.totals[`expired_rows.${state.index}`] || 0));
@@ -132,15 +144,16 @@ export const statesPart = (path, changed) => {
   const part = section("States", problem.node, found, when, note);
   part.heading.after(again);
   show(part.node, false);
-  const rows = keyed(found, (state) => state.key, stateRow(path, changed, recount));
+  const rows = keyed(found, (state) => state.key, stateRow(path, () => { edited = true; changed(); }));
   let parts = new Map();
   let states = [];
   let report = null;
+  let edited = false;
 
   const tick = () => {
     if (!report) return;
     const counted = report.batch === undefined ? "" : `Counted after micro-batch ${report.batch}, ${span(now() - report.at)} ago, in ${span(report.took)}`;
-    const outdated = states.some((state) => state.outdated) ? " A TTL has changed since." : "";
+    const outdated = states.some((state) => state.outdated) ? " A TTL has changed since: the rows of its state are not yet counted again." : "";
     const clocks = report.clock === "replay clock" ? "; ages are by the last instant played" : "";
     say(when, [counted && `${counted}${clocks}.${outdated}`, report.busy ? "Counting…" : ""].filter(Boolean).join(" "));
   };
@@ -155,7 +168,6 @@ export const statesPart = (path, changed) => {
       states = (job.operators ?? []).flatMap((operator) => (operator.state ?? []).map((_, index) => new State(operator, index)));
       for (const state of states) {
         state.report = report;
-        state.counted = report?.states?.[state.key] ?? null;
         state.editable = Boolean(job.editable) && state.data.ttl !== undefined;
       }
       parts = rows(states);
@@ -163,6 +175,11 @@ export const statesPart = (path, changed) => {
       show(again, Boolean(job.editable));
       again.disabled = Boolean(report?.busy);
       problem.update(report?.error ?? null);
+      /* A count before the first micro-batch with the new TTL would be outdated when it ends. */
+      if (edited && !report?.busy && states.some((state) => state.outdated && state.since <= (job.batch?.batch ?? -1))) {
+        edited = false;
+        recount();
+      }
       tick();
     },
   };
