@@ -6,6 +6,7 @@ Codes: RUN014 to RUN016.
 from __future__ import annotations
 
 import json
+import logging
 import py_compile
 import re
 import shutil
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 T = TypeVar("T")
+
+_log = logging.getLogger("stateplan")
 
 PACKAGE = "stateplan"
 _TIMEOUT = "slot.request.timeout"
@@ -81,24 +84,24 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
             _shipped.add(application)
     if local:
         _met.add(application)
-        bars = progress_bars(spark.conf.get)
-        if bars is not None:
-            tell(bars)
+        warn_of_output(spark.conf.get)
     return int(spark.sparkContext.defaultParallelism)
 
 
-def progress_bars(setting: Callable[[str, str], str | None]) -> str | None:
-    """The note about Spark's progress bars on standard error; None if Spark draws none.
+def warn_of_output(setting: Callable[[str, str], str | None]) -> None:
+    """Says once how to make a session of the user's quiet, if Spark draws progress bars on standard error.
+
+    Python programs have no console for notes, and only they can bring a session.
 
     Args:
         setting: the value of a setting of Spark, or a default.
     """
-    if setting("spark.ui.showConsoleProgress", "false") != "true":
-        return None
-    return (
-        "Spark prints progress bars for this session. "
-        "To turn them off, build the session with .config('spark.ui.showConsoleProgress', 'false')"
-    )
+    if setting("spark.ui.showConsoleProgress", "false") == "true":
+        _log.warning(
+            "This Spark session prints progress bars and its log to standard error. To turn the bars off, build it "
+            "with .config('spark.ui.showConsoleProgress', 'false'). To turn off the log and its stack traces, "
+            "call spark.sparkContext.setLogLevel('OFF'). Errors of jobs are raised in Python in any case."
+        )
 
 
 def on_executors(

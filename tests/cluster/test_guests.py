@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from stateplan.common.errors import RunError
-from stateplan.runtime.spark.cluster import progress_bars
+from stateplan.runtime.spark.cluster import warn_of_output
 from stateplan.runtime.spark.session import runs_elsewhere
 from tests.cluster.cluster_jobs import as_a_guest, changes, compiled, connected, finished, record, run
 
@@ -50,10 +50,15 @@ def test_a_session_of_spark_connect_is_refused() -> None:
     assert [line for line in said if line.startswith("REFUSED")] == ["REFUSED RUN012"] * 2
 
 
-def test_progress_bars_of_a_session_are_told(spark: SparkSession) -> None:
+def test_a_session_that_prints_progress_bars_is_warned_of(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
     """PySpark turns them on for every session that says nothing about them."""
-    assert "spark.ui.showConsoleProgress" in str(progress_bars({"spark.ui.showConsoleProgress": "true"}.get))
-    assert progress_bars(spark.conf.get) is None
+    warn_of_output(spark.conf.get)
+    assert caplog.messages == []
+    warn_of_output({"spark.ui.showConsoleProgress": "true"}.get)
+    (message,) = caplog.messages
+    assert "'spark.ui.showConsoleProgress', 'false'" in message and "setLogLevel('OFF')" in message
 
 
 @pytest.mark.parametrize("key", ["spark.master", "spark.remote"])
