@@ -63,7 +63,7 @@ _NO_JARS = "functions are Python (CREATE FUNCTION f AS 'module.f' LANGUAGE PYTHO
 _INSERT = "INSERT INTO a table with a primary key replaces the row of a key"
 _ELSEWHERE = "a job deletes rows that its query has no more; others are deleted where they are kept, as in the database"
 
-# Statements of Flink (or its SQL client) that stateplan does not have, with what to do instead.
+# Statements of Flink (or its SQL client) and of other databases that stateplan does not have, with what to do instead.
 _NOT_HERE: dict[str, tuple[str, str | None]] = {
     "DELETE": ("DELETE", _ELSEWHERE),
     "UPDATE": ("UPDATE", _INSERT),
@@ -72,6 +72,8 @@ _NOT_HERE: dict[str, tuple[str, str | None]] = {
     "UPSERT": ("UPSERT INTO", _INSERT),
     "CALL": ("CALL", "there are no procedures"),
     "ANALYZE": ("ANALYZE TABLE", None),
+    "FROM": ("FROM without SELECT", "write SELECT * FROM"),
+    "SUMMARIZE": ("SUMMARIZE", "DESCRIBE lists columns, and SELECT COUNT(x), MIN(x), MAX(x) FROM t looks at values"),
     "ADD": ("ADD JAR", _NO_JARS),
     "REMOVE": ("REMOVE JAR", _NO_JARS),
     "GRANT": ("GRANT", None),

@@ -41,6 +41,9 @@ _AFTER_TABLE = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "O
 
 # What may follow a query, by the words it starts with, and is not supported.
 _REFUSED_CLAUSES = ("PIVOT", "UNPIVOT", "TABLESAMPLE")
+_TABLE_OF_FILES = (
+    "CREATE TABLE t (..) WITH ('connector' = 'filesystem', 'path' = '..', 'format' = 'json') makes a table of files"
+)
 _QUERY_ENDS = (")", ";", "END", "ON", *_CLAUSES, *_REFUSED_CLAUSES)
 _GROUP_KEYS: dict[type[exp.Expr], str] = {
     exp.GroupingSets: "grouping_sets",
@@ -337,6 +340,8 @@ class QueryParser(MatchParser):
         elif self._is("TABLE", "(") or self._function_ahead():
             node = self._table_function()
         else:
+            if self._curr is not None and self._curr.token_type == TokenType.STRING:
+                raise self._unsupported("a path in place of a table", self._curr, _TABLE_OF_FILES)
             node = self._path("a name of a table or a subquery in parentheses")
             self._add_hints(node)
             if self._is("FOR"):

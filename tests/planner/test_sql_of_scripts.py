@@ -111,6 +111,10 @@ def test_with_recursive_is_for_queries_that_do_not_read_themselves(tmp_path: Pat
         ("DELETE FROM t WHERE id = 1", "SQL004", "a job deletes rows"),
         ("UPDATE t SET id = 1", "SQL004", "INSERT INTO"),
         ("TRUNCATE TABLE t", "SQL004", "where they are kept"),
+        ("FROM t", "SQL004", "write SELECT * FROM"),
+        ("SUMMARIZE t", "SQL004", "MIN(x), MAX(x)"),
+        ("SELECT * FROM 'orders/*.json'", "SQL004", "'connector' = 'filesystem'"),
+        ("SELECT * FROM t JOIN 'orders.json' AS o ON TRUE", "SQL004", "'connector' = 'filesystem'"),
     ],
 )
 def test_words_of_other_databases_say_what_to_write(statement: str, code: str, says: str, tmp_path: Path) -> None:
