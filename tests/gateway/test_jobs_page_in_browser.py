@@ -131,6 +131,8 @@ def test_the_list_is_filtered_by_keyboard(opened: Any) -> None:
 def test_a_job_that_there_is_not(opened: Any) -> None:
     page = opened("#/jobs/nosuch", WIDE)
     page.get_by_text("The gateway does not know this job").wait_for()
+    page.get_by_role("heading", name="Unknown job").wait_for()
+    assert page.get_by_role("heading").count() == 1, "no empty tables and plots"
     page.said.clear()  # the browser notes the answer 404
 
 

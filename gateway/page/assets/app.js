@@ -43,7 +43,7 @@ const open = () => {
   const job = /^#\/jobs\/([^/]+)$/.exec(location.hash)?.[1];
   const path = job ? `/page/jobs/${encodeURIComponent(decodeURIComponent(job))}` : "/page/jobs";
   let why = "";
-  const gone = h("p", { class: "note", role: "alert", hidden: true });
+  const gone = h("div", { class: "note", role: "alert", hidden: true });
   view = job ? jobView(path, () => polling.now()) : listView();
   main.replaceChildren(gone, view.node);
   document.title = view.title();
@@ -52,6 +52,7 @@ const open = () => {
     tick: () => view.tick(),
     data: (found) => {
       show(gone, false);
+      if (!view.node.isConnected) main.append(view.node);
       view.update(found);
       view.tick();
       const title = view.title();
@@ -66,8 +67,9 @@ const open = () => {
       if (gone.hidden || why !== problem.facts.text) {
         why = problem.facts.text;
         const unknown = problem.status === 404 && job;
-        gone.replaceChildren(unknown ? "The gateway does not know this job. " : why, unknown ? h("a", { href: "#/" }, "All jobs") : "");
+        gone.replaceChildren(...(unknown ? [h("h1", {}, "Unknown job"), "The gateway does not know this job. ", h("a", { href: "#/" }, "All jobs")] : [why]));
         show(gone, true);
+        if (unknown) view.node.remove();
       }
     },
   });

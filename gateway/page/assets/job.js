@@ -112,7 +112,7 @@ export const jobView = (path, changed) => {
       const marks = (job.operators ?? []).map((operator) => operator.watermark).filter((mark) => mark !== null);
       figures.set("Rows in/s", running ? rate(job.rowsIn) : "");
       figures.set("Rows out/s", running ? rate(job.rowsOut) : "");
-      figures.set("Last micro-batch", job.batch ? `#${job.batch.batch} took ${took(job.batch.ms)}` : "none yet");
+      figures.set("Last micro-batch", job.batch ? `#${job.batch.batch} took ${took(job.batch.ms)}` : running ? "none yet" : "none");
       figures.set("Load", running && job.batch ? share(job.load) : "");
       figures.set("Input done", job.outlook ? share(job.outlook.share) + (job.outlook.secondsLeft === null ? "" : `, about ${span(1000 * job.outlook.secondsLeft)} left`) : "");
       figures.set("To come", job.backlog === null || job.backlog === undefined ? "" : plural(job.backlog, "micro-batch", "micro-batches"));
