@@ -152,7 +152,7 @@ export const statesPart = (path, changed) => {
 
   const tick = () => {
     if (!report) return;
-    const counted = report.batch === undefined ? "" : `Counted after micro-batch ${report.batch}, ${span(now() - report.at)} ago, in ${span(report.took)}`;
+    const counted = report.batch === undefined ? "" : `Counted after micro-batch ${report.batch}, ${span(Math.max(1000, now() - report.at))} ago, in ${span(report.took)}`;
     const outdated = states.some((state) => state.outdated) ? " A TTL has changed since: the rows of its state are not yet counted again." : "";
     const clocks = report.clock === "replay clock" ? "; ages are by the last instant played" : "";
     say(when, [counted && `${counted}${clocks}.${outdated}`, report.busy ? "Counting…" : ""].filter(Boolean).join(" "));
