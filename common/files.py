@@ -40,6 +40,9 @@ COMPRESSIONS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", "
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _USER = re.compile(r"(?<=://)[^/@]*@")
+_AMBIGUOUS = re.compile(r"::|[\\%\x00-\x1f\x7f]|[/:]\.\.?(?:[/?#;]|$)|://.*://")
+"""What servers and their clients read in different ways: escapes, characters that clients remove, dots, also before a
+query, and other URLs."""
 
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 """What Hadoop's file systems take for a pattern, where they look for all files that match a path."""
@@ -179,8 +182,8 @@ def real_path(path: str) -> str:
         return os.path.realpath(local)
     scheme, rest = scheme_of(path), path[path.index(":") + 1 :]
     host, _, inside = rest.removeprefix("//").partition("/") if rest.startswith("//") else ("", "", rest[1:])
-    if "::" in path or "\\" in path or "%" in path or "@" in host or {".", ".."} & {*inside.split("/")}:
-        raise UrlError("unusable", reason="no dots, escapes, users or other URLs may be in it")
+    if "@" in host or _AMBIGUOUS.search(path):
+        raise UrlError("unusable", reason="no dots, escapes, control characters, users or other URLs may be in it")
     return f"{scheme}://{host}/{inside}".rstrip("/")
 
 

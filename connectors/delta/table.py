@@ -44,6 +44,15 @@ _PLAIN = frozenset(
 )
 """Options of stores, without the name of the cloud, that name neither a file nor an address, and run nothing."""
 
+_IN_ADDRESS = frozenset(
+    """
+    account_name bucket bucket_name container_name default_region region storage_account_name storage_tenant_id
+    tenant_id
+    """.split()  # noqa: SIM905 - names as in the manual
+)
+"""Those of which the client of the store makes an address. It does not escape them."""
+
+_NAME = re.compile(r"[\w.-]*", re.ASCII)
 _CLOUDS = ("aws_", "azure_", "google_")
 
 
@@ -58,7 +67,7 @@ def places_of(storage: Mapping[str, str]) -> Iterator[str]:
         plain = name.lower()
         for cloud in _CLOUDS:
             plain = plain.removeprefix(cloud)
-        if plain not in _PLAIN:
+        if plain not in _PLAIN or (plain in _IN_ADDRESS and not _NAME.fullmatch(text)):
             yield text
 
 

@@ -110,15 +110,18 @@ class GatewayHere:
         return str(answer.json()["sessionHandle"])
 
     def run(self, session: str, statement: str, **more: Any) -> httpx.Response:
-        """The first page of a statement, or its error."""
+        """The first page of a statement that has rows or is the last, or its error."""
         path = f"/v4/sessions/{session}"
         answer = self.http.post(f"{path}/statements", json={"statement": statement, **more})
         assert answer.status_code == 200, answer.text
-        until = time.monotonic() + 60
+        until, at = time.monotonic() + 60, f"{path}/operations/{answer.json()['operationHandle']}/result/0"
         while time.monotonic() < until:
-            page = self.http.get(f"{path}/operations/{answer.json()['operationHandle']}/result/0")
-            if page.status_code != 200 or page.json()["resultType"] != "NOT_READY":
+            page = self.http.get(at)
+            if page.status_code != 200 or (content := page.json())["resultType"] == "EOS":
                 return page
+            if content["resultType"] == "PAYLOAD" and content["results"]["data"]:
+                return page
+            at = content["nextResultUri"]
         raise AssertionError(f"{statement} takes too long")
 
     def complaints(self) -> list[str]:

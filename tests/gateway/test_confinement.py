@@ -337,6 +337,9 @@ def test_every_option_with_a_text_is_known_to_name_a_file_or_not() -> None:
         ("s3://bucket", "s3://bucket/a", True),
         ("s3://bucket", "s3://bucket-b/a", False),
         ("/", "/etc", True),
+        *(("http://h/root", f"http://h/root/{way}", False) for way in ("..?/x", "..#/x", "..;/x", ".\n./x", ".\t./x")),
+        *(("https://h:1", f"https://h:1/,{other}", False) for other in ("https://evil", "https:\n//evil")),
+        ("https://h:1", "https://h:1/x?a=..b", True),
     ],
 )
 def test_roots_that_are_urls(root: str, path: str, inside: bool) -> None:
@@ -433,6 +436,8 @@ def test_servers_that_are_roots(options: dict[str, str]) -> None:
         *({**DELTA, f"storage.{name}": "169.254.169.254"} for name in ("aws_metadata_endpoint", "identity_endpoint")),
         *({**DELTA, f"storage.{name}": "/etc/key"} for name in ("google_service_account", "service_account_path")),
         {**DELTA, "storage.azure_use_azure_cli": "true"},
+        *({**DELTA, f"storage.{name}": "evil.com/"} for name in ("aws_region", "azure_storage_account_name")),
+        *({**DELTA, "storage.region": text} for text in ("evil.com?", "evil.com#", "x@evil.com", "${file:/roots/x}")),
         *({**CDC, "hostname": text} for text in ("evil", "db,evil", "db:5432/x,evil", "${env:BROKER}", "/run", "")),
         *({**CDC, "port": text} for text in ("5433", "5432,5433", "5432/x")),
         *({**JDBC, "url": f"{DATABASE}{more}"} for more in (",evil/shop", "3/shop", "/shop?hostaddr=10.0.0.1")),
