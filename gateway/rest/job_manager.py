@@ -62,10 +62,7 @@ def routes(jobs: Jobs) -> list[Route]:
         async def handle(request: Request) -> Response:
             job_id = request.path_params["job"]
             if not _ID.fullmatch(job_id):
-                parameter = f'(jobid) from value "{job_id[:200]}"'
-                return _problem(
-                    f"Bad request, could not parse parameters: Cannot resolve path parameter {parameter}.", 400
-                )
+                return _unreadable("path", "jobid", job_id)
             try:
                 entry = jobs.find(job_id)
             except StateplanError as error:
@@ -78,7 +75,13 @@ def routes(jobs: Jobs) -> list[Route]:
         def names_in(key: str) -> list[str]:
             return [name for text in request.query_params.getlist(key) for name in text.split(",") if name]
 
-        return JSONResponse(await run_in_threadpool(lambda: job_metrics(list_jobs(), names_in("get"), names_in("agg"))))
+        figures, ids = [name.lower() for name in names_in("agg")], names_in("jobs")
+        for key, texts, is_good in (("agg", figures, _STATISTICS.__contains__), ("jobs", ids, _ID.fullmatch)):
+            if any(not is_good(text) for text in texts):
+                return _unreadable("query", key, ",".join(texts))
+        job_ids = {text.replace("-", "").lower() for text in ids}
+        entries = [entry for entry in list_jobs() if not job_ids or entry.id in job_ids]
+        return JSONResponse(await run_in_threadpool(job_metrics, entries, names_in("get"), figures))
 
     return [
         Route("/config", of_all(lambda _: dashboard())),
@@ -95,6 +98,11 @@ def routes(jobs: Jobs) -> list[Route]:
 
 def _problem(text: str, status: int) -> Response:
     return JSONResponse({"errors": [text]}, status)
+
+
+def _unreadable(kind: str, name: str, text: str) -> Response:
+    parameter = f'{kind} parameter ({name}) from value "{text[:200]}"'
+    return _problem(f"Bad request, could not parse parameters: Cannot resolve {parameter}.", 400)
 
 
 def _now() -> int:
@@ -152,9 +160,13 @@ def overview(entries: Sequence[JobEntry]) -> Facts:
     }
 
 
+def _subtasks(view: JobView) -> int:
+    return len(view.info.operators) * view.info.parallelism
+
+
 def _line(entry: JobEntry) -> Facts:
     view = _view(entry)
-    count = len(view.info.operators) * view.info.parallelism if view else 0
+    count = _subtasks(view) if view else 0
     tasks = {state.lower(): 0 for state in _TASKS} | {_task_state(entry).lower(): count}
     return {
         "jid": entry.id,
@@ -301,8 +313,8 @@ def _checkpoint(entry: JobEntry, view: JobView, batch: BatchMetrics) -> Facts:
         "alignment_buffered": 0,
         "processed_data": 0,
         "persisted_data": 0,
-        "num_subtasks": len(view.info.operators),
-        "num_acknowledged_subtasks": len(view.info.operators),
+        "num_subtasks": _subtasks(view),
+        "num_acknowledged_subtasks": _subtasks(view),
         "checkpoint_type": "CHECKPOINT",
         "tasks": {},
         "external_path": None if entry.checkpoint is None else str(entry.checkpoint),
@@ -348,15 +360,29 @@ _METRICS: dict[str, Callable[[JobEntry, JobView | None], float]] = {
 }
 
 
+def _skew(values: Sequence[float]) -> float:
+    """The mean distance from the mean, in percent of the mean and at most 100."""
+    mean = sum(values) / len(values)
+    return min(100.0, 100 * sum(abs(value - mean) for value in values) / len(values) / mean) if mean else 0.0
+
+
+_STATISTICS: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min,
+    "max": max,
+    "avg": lambda values: sum(values) / len(values),
+    "sum": sum,
+    "skew": _skew,
+}
+
+
 def job_metrics(entries: Sequence[JobEntry], names: Sequence[str], figures: Sequence[str] = ()) -> list[Facts]:
-    """Names of metrics; with ``names``, their least, greatest and mean values and sums over the jobs, or those of
-    these that ``figures`` names."""
+    """Names of metrics; with ``names``, their statistics over the jobs, or those of these that ``figures`` names."""
     if not names:
         return [{"id": name} for name in _METRICS]
     metrics = []
     for name in names:
         values = [float(_METRICS[name](entry, _view(entry))) for entry in entries] if name in _METRICS else []
         if values:
-            statistics = {"min": min(values), "max": max(values), "avg": sum(values) / len(values), "sum": sum(values)}
-            metrics.append({"id": name, **{key: n for key, n in statistics.items() if not figures or key in figures}})
+            statistics = {key: of(values) for key, of in _STATISTICS.items() if not figures or key in figures}
+            metrics.append({"id": name, **statistics})
     return metrics
