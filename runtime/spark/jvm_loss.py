@@ -1,6 +1,6 @@
 """The loss of Spark's JVM, for example because memory ran out. This process can start another JVM.
 
-Code: RUN019.
+Codes: RUN011, RUN019.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from stateplan.common.failure_reasons import links, module_of
 
 _END = 3.0
 """Seconds in which the process of Spark ends after its connections have."""
-_NO_MEMORY = 3
-"""The status with which a JVM ends under ``-XX:+ExitOnOutOfMemoryError``."""
+_NO_MEMORY = (3, 52)
+"""The statuses with which a JVM ends under ``-XX:+ExitOnOutOfMemoryError``, and Spark when it notices first."""
+_NO_FOLDER = 53
+"""The status with which Spark ends where it can create no temporary folder. Source: Spark's ``SparkExitCode``."""
 
 
 def jvm_loss(wait: float = 0.0) -> RunError | None:
@@ -34,11 +36,9 @@ def jvm_loss(wait: float = 0.0) -> RunError | None:
         status = process.wait(wait)
     except subprocess.TimeoutExpired:
         return None
-    return (
-        RunError("RUN019", how="Java ran out of memory (status 3)")
-        if status == _NO_MEMORY
-        else RunError("RUN019", how=f"status {status}")
-    )
+    if status == _NO_FOLDER:
+        return RunError("RUN011.no_folder")
+    return RunError("RUN019", how="Java ran out of memory" if status in _NO_MEMORY else f"status {status}")
 
 
 def jvm_loss_behind(failure: BaseException) -> RunError | None:

@@ -181,11 +181,22 @@ def test_a_spark_that_has_died_is_what_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert as_error(ZeroDivisionError()).code == "BUG000"
 
 
-def test_a_spark_that_ran_out_of_memory_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
+@pytest.mark.parametrize(
+    ("status", "code", "words"),
+    [
+        (3, "RUN019", "Java ran out of memory"),
+        (50, "RUN019", "status 50"),
+        (52, "RUN019", "a larger 'spark.driver.memory'"),
+        (53, "RUN011", "SPARK_LOCAL_DIRS"),
+    ],
+)
+def test_the_status_of_a_spark_that_has_ended_is_explained(
+    monkeypatch: pytest.MonkeyPatch, status: int, code: str, words: str
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", f"raise SystemExit({status})"])
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
     error = as_error(Py4JNetworkError("Answer from Java side is empty"))
-    assert (error.code, "Java ran out of memory" in error.message) == ("RUN019", True)
+    assert error.code == code and words in str(error)
 
 
 @pytest.mark.parametrize(
