@@ -434,7 +434,8 @@ _CODES = {
 """Code for each reason of a UrlError."""
 
 
-def _refused(path: str, error: UrlError) -> DataError:
+def refused_url(path: str, error: UrlError) -> DataError:
+    """The error about a table for a path or URL behind which there is no file system."""
     url = shown(path)
     return DataError(_CODES[error.why], url=url, place=Place(file=url), hint=error.hint, **error.values)
 
@@ -448,7 +449,7 @@ def local_path(path: str) -> str | None:
     try:
         return place_of(path)
     except UrlError as error:
-        raise _refused(path, error) from None
+        raise refused_url(path, error) from None
 
 
 def plain_path(path: str) -> str:
@@ -479,7 +480,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     try:
         return connect(path)
     except UrlError as error:
-        raise _refused(path, error) from None
+        raise refused_url(path, error) from None
 
 
 def _codec(path: str) -> str | None:

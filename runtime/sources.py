@@ -21,17 +21,18 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CheckpointError, OptionError, StateplanError
-from stateplan.common.files import hadoop_lists, has_pattern_signs, is_reached, literal_for_hadoop
+from stateplan.common.files import hadoop_lists, has_pattern_signs, is_reached, literal_for_hadoop, local_path
 from stateplan.common.paths import AnyPath
 from stateplan.common.settings import parallelism
 from stateplan.connectors.alignment import ALIGNMENT, PartWatermarks
-from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
+from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Source
 from stateplan.runtime.beginnings import forget_beginning
 from stateplan.runtime.clocks import instants, is_virtual
 from stateplan.runtime.file_lists import FileLists, Watch, ends_with_files
 from stateplan.runtime.jobgraph import JobGraph, SourceSpec, first_level
 from stateplan.runtime.markers import Markers
 from stateplan.runtime.spark.checkpoint_files import CLOSING, INSTANTS, SparkCheckpoint
+from stateplan.runtime.spark.hadoop import table_path
 from stateplan.runtime.spark.split_source import split_frame
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ class Sources:
                 if self._spark.last_planned < 0:
                     forget_beginning(source.reader.folder)
             source.reader.check(source.name)
+            self._require_file_system(source.reader)
         self._align()
         if self._virtual:
             self._write_markers(INSTANTS, [f"{at}" for at in instants(self._graph)])
@@ -162,6 +164,12 @@ class Sources:
                 edges = [marker_count + (total - marker_count) * i // parts for i in range(parts + 1)]
                 self._write_markers(source.marks, [f"{a}-{b}" for a, b in pairwise(edges) if a < b])
         self._end()
+
+    def _require_file_system(self, reader: Source[Any]) -> None:
+        """Raises DataError DATA107, DATA108 for files on a file system that Spark does not reach: it has many texts
+        for that."""
+        if isinstance(reader, FileSource) and hadoop_lists(reader.path) and local_path(reader.path) is None:
+            table_path(reader.path, self._options)
 
     @property
     def plan_in_python(self) -> bool:

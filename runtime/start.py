@@ -43,8 +43,8 @@ from stateplan.runtime.spark.hadoop import (
     CHECKPOINT_DIR,
     checkpoint_path,
     default_file_system,
-    hadoop_path,
     is_remote,
+    table_path,
 )
 from stateplan.runtime.spark.query import Shipment
 from stateplan.runtime.spark.repartition import repartition
@@ -161,7 +161,7 @@ def find_place(submission: Submission, tweaks: Tweaks) -> Place:
             cores = executor_cores if elsewhere else None
     if elsewhere or remote:
         # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
-        graph = with_places(graph, lambda path: str(hadoop_path(path, options)) if remote else absolute(path))
+        graph = with_places(graph, lambda path: str(table_path(path, options)) if remote else absolute(path))
     return Place(spark, graph, elsewhere, cores)
 
 

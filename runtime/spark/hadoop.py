@@ -3,7 +3,7 @@
 ``hdfs:``, ``viewfs:``, ``s3a:``, ``gs:``, ``abfss:`` and whatever else Spark has libraries for, through the JVM of
 Spark. A path without a scheme is on Hadoop's default file system (``fs.defaultFS``), as in Spark.
 
-Codes: CKPT006, CKPT052.
+Codes: CKPT006, CKPT052; those of tables, DATA107 and DATA108.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from stateplan.common.errors import CheckpointError
 from stateplan.common.failure_reasons import REASONS, first_answer
-from stateplan.common.files import UrlError, absolute, has_scheme, place_of, scheme_of
+from stateplan.common.files import UrlError, absolute, has_scheme, place_of, refused_url, scheme_of
 from stateplan.common.paths import AnyPath, RemotePath
 from stateplan.runtime.spark.java import require_java
 from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
@@ -122,10 +122,32 @@ def _ask(path: Any, configuration: Any) -> None:
 
 def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
     """A path on a file system of Hadoop. Raises CheckpointError CKPT001, CKPT006, CKPT052; RunError RUN019."""
-    from stateplan.runtime.spark.hadoop_files import HadoopFileSystem
-
     if has_scheme(text) and scheme_of(text) in _READ_ONLY:
         raise CheckpointError("CKPT006.read_only", folder=text, scheme=scheme_of(text))
+    try:
+        return _reached_path(text, options)
+    except UrlError as error:
+        values = error.values
+        if error.why == "missing":
+            raise CheckpointError("CKPT006", folder=text, scheme=values["scheme"]) from error
+        if error.why == "unreached":
+            raise CheckpointError("CKPT052", folder=text, why=values["what"], what=values["reason"]) from error
+        raise CheckpointError("CKPT001", folder=text, strerror=values["reason"]) from error
+
+
+def table_path(path: str, options: Mapping[str, str]) -> RemotePath:
+    """The path of a table on a file system of Hadoop. Raises DataError DATA107, DATA108; RunError RUN019."""
+    try:
+        return _reached_path(path, options)
+    except UrlError as error:
+        raise refused_url(path, error) from error
+
+
+def _reached_path(text: str, options: Mapping[str, str]) -> RemotePath:
+    """A path on a file system that has answered. Raises UrlError ``missing``, ``unreached`` or ``failed``."""
+    from stateplan.runtime.spark.hadoop_files import HadoopFileSystem
+
+    scheme = text.partition(":")[0]
     try:
         configuration = _configuration(options)
         path = _jvm().org.apache.hadoop.fs.Path(text)
@@ -139,12 +161,12 @@ def hadoop_path(text: str, options: Mapping[str, str]) -> RemotePath:
             raise
         why, jvm_error = reason(cause), jvm_loss_behind(cause)
         if "No FileSystem for scheme" in why or "ClassNotFoundException" in why:
-            raise CheckpointError("CKPT006", folder=text, scheme=text.partition(":")[0]) from cause
+            raise UrlError("missing", scheme=scheme, reason=why) from cause
         if jvm_error is not None:
             raise jvm_error from cause
-        raise CheckpointError("CKPT001", folder=text, strerror=why) from cause
+        raise UrlError("failed", scheme=scheme, reason=why) from cause
     if access_failure is not None:
         kind, message = access_failure
-        raise CheckpointError("CKPT052", folder=text, why=REASONS[kind], what=reason(message)[:300])
+        raise UrlError("unreached", scheme=scheme, what=REASONS[kind], reason=reason(message)[:300])
     root = f"{qualified_path.getScheme()}://{qualified_path.getAuthority() or ''}"
     return RemotePath(HadoopFileSystem(_jvm(), system, configuration, root), qualified_path.getPath())

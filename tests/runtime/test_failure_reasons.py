@@ -30,8 +30,11 @@ from stateplan.connectors.formats.schema_registry import Registry
 from stateplan.gateway.client.http import connect
 from stateplan.plans import storage
 from stateplan.runtime.failures import as_error, known_error
+from stateplan.runtime.sources import Sources
 from stateplan.runtime.spark import hadoop, master, session
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.session import spark_of
+from stateplan.runtime.translate import translate
 
 TIMEOUT = "avro-confluent.properties.http.read.timeout.ms"
 PLACES = ("unknown", "closed", "silent", "wrong")
@@ -457,7 +460,9 @@ def test_a_file_system_is_asked_until_it_has_answered_once(unasked: None) -> Non
     assert len(asked) == 2  # the second answer counts for all that follow
 
 
-def test_a_checkpoint_on_a_file_system_that_is_silent(unasked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def silent_hadoop(unasked: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JVM whose file system does not answer in time."""
     path = SimpleNamespace(getFileSystem=lambda _: system)
     uri = SimpleNamespace(getScheme=lambda: "hdfs", getAuthority=lambda: "a", getPath=lambda: "/x")
     system = SimpleNamespace(
@@ -467,12 +472,29 @@ def test_a_checkpoint_on_a_file_system_that_is_silent(unasked: None, monkeypatch
     jvm.org.apache.hadoop.fs.Path = lambda _: path
     monkeypatch.setattr(hadoop, "_jvm", lambda: jvm)
     monkeypatch.setattr(hadoop, "_configuration", lambda _: None)
+
+
+@pytest.mark.usefixtures("silent_hadoop")
+def test_a_checkpoint_on_a_file_system_that_is_silent() -> None:
     with pytest.raises(CheckpointError, match="hdfs://a/x cannot be reached: it does not answer") as raised:
         hadoop.hadoop_path("hdfs://a/x", {})
     assert raised.value.code == "CKPT052"
     with pytest.raises(PlanError, match="hdfs://a/x cannot be reached: it does not answer") as plan:
         storage.read_bytes("hdfs://a/x")
     assert plan.value.code == "PLAN007"
+
+
+@pytest.mark.usefixtures("silent_hadoop")
+def test_a_table_on_a_file_system_that_is_silent(tmp_path: Path) -> None:
+    env = TableEnvironment.create({})
+    options = "'connector' = 'filesystem', 'path' = 'hdfs://a/x', 'format' = 'json'"
+    env.execute_sql(f"CREATE TABLE src (n BIGINT) WITH ({options})")
+    env.execute_sql("CREATE TABLE snk (n BIGINT) WITH ('connector' = 'blackhole')")
+    graph = env.compile_plan_sql("INSERT INTO snk SELECT n FROM src").document.graph
+    job = translate(graph, {}, 4, job_id="j", start_time=0)
+    with pytest.raises(DataError, match="the filesystem of hdfs: cannot be reached: it does not answer") as raised:
+        Sources(job, {}, tmp_path / "splits", SparkCheckpoint(tmp_path / "spark")).prepare()
+    assert raised.value.code == "DATA108"
 
 
 @pytest.mark.parametrize("url", ["http://a:1/x", "HTTPS://a/x"])
