@@ -23,7 +23,7 @@ from pathlib import Path
 
 from stateplan.common.disk import FULL, existing_folder, full_error, is_full
 from stateplan.common.errors import CheckpointError, RunError, StateplanError, find_encoded
-from stateplan.common.failure_reasons import text_of
+from stateplan.common.failure_reasons import REASONS, kind_in, text_of
 from stateplan.common.paths import AnyPath, inside, ordered
 from stateplan.runtime.spark.checkpoint_files import (
     RESTORE,
@@ -259,6 +259,9 @@ _DAEMON_GONE = "IOException: Stream closed", "PythonWorkerFactory.stopWorker"
 for each of them, and a task is tried twice. The message, and the place where Spark says it."""
 
 
+_OF_JAVA = re.compile(r"\b(?:java|javax|org|com|io)\.[\w.$]+(?:Exception|Error)\b")
+"""An exception of a library of Spark."""
+
 _AT = re.compile(rf"(?:{'|'.join(FULL)}): '(/[^'\n]+)'|(/[^\n()]+) \((?:{'|'.join(FULL)})\)")
 """The file that Python or Java could not write to."""
 
@@ -295,7 +298,8 @@ def explain_full_disk(text: str, checkpoint: SparkCheckpoint, log_text: str) -> 
 
 def explain(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence[Stateful]) -> StateplanError:
     """The error for a failed query: the coded error in Spark's message, a full disk, a damaged file of the checkpoint,
-    RUN019 where Spark is gone, or RUN001 with the most specific line of the message.
+    RUN019 where Spark is gone, RUN094 where a library of Spark reaches no server, or RUN001 with the most specific line
+    of the message.
 
     Args:
         checkpoint: of the query.
@@ -323,6 +327,9 @@ def explain(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence
             detail=f"a Python worker died ({detail})",
             hint="the system kills processes when memory runs out; start the job again to continue from its checkpoint",
         )
+    kind = kind_in([detail]) if _OF_JAVA.search(detail) else None
+    if kind is not None:
+        return RunError("RUN094", why=REASONS[kind], what=detail.removeprefix("Caused by: ")[:300])
     log = keep_log()
     hint = f"--debug shows Spark's whole message; everything that Spark printed is in {log}" if log else None
     return RunError("RUN001", detail=detail, hint=hint)

@@ -54,6 +54,23 @@ def test_a_stream_of_something_else_that_is_closed() -> None:
     assert error.message == "the job failed: Caused by: java.io.IOException: Stream closed"
 
 
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [
+        ("java.net.ConnectException: Connection refused", "nothing listens there"),
+        ("java.net.UnknownHostException: namenode", "the name of the host has no address"),
+        ("java.net.SocketTimeoutException: Read timed out", "it does not answer"),
+    ],
+)
+def test_a_server_that_a_library_of_spark_loses(cause: str, words: str) -> None:
+    error = explain(Exception(f"Stream terminated\nCaused by: {cause}"), NOWHERE, ())
+    assert error.code == "RUN094" and words in error.message and cause in error.message
+
+
+def test_a_time_out_in_python_is_no_server() -> None:
+    assert explain(Exception("Traceback\nTimeoutError: of a function\nCaused by: x"), NOWHERE, ()).code == "RUN001"
+
+
 def test_an_error_in_python_is_its_own_explanation() -> None:
     text = "Traceback\nZeroDivisionError: division by zero\nCaused by: x"
     error = explain(Exception(text), NOWHERE, ())
