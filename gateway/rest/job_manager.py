@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +20,9 @@ from starlette.routing import Route
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.redaction import redacted, redacted_options
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.exchange import Exchange
+from stateplan.plans.document import PlanDocument
 from stateplan.runtime.metrics.records import BatchMetrics
 from stateplan.runtime.metrics.view import JobView, OperatorView
 from stateplan.session.jobs import JobEntry, Jobs
@@ -189,6 +192,7 @@ def details(entry: JobEntry) -> Facts:
     stamps = dict.fromkeys(_STATES, 0) | {"CREATED": entry.started, "RUNNING": entry.started}
     if entry.ended is not None and entry.status in stamps:
         stamps[entry.status] = entry.ended
+    edges = _edges(entry, operators)
     nodes = [
         {
             "id": _vertex_id(o),
@@ -197,6 +201,7 @@ def details(entry: JobEntry) -> Facts:
             "operator_strategy": "",
             "description": o.info.name,
             "optimizer_properties": {},
+            **({"inputs": edges[o.info.id]} if edges.get(o.info.id) else {}),
         }
         for o in operators
     ]
@@ -216,6 +221,33 @@ def details(entry: JobEntry) -> Facts:
         "status-counts": counts,
         "plan": {"jid": entry.id, "name": redacted(entry.name), "type": "STREAMING", "nodes": nodes},
         "pending-operators": 0,
+    }
+
+
+def _edges(entry: JobEntry, operators: Sequence[OperatorView]) -> dict[int, list[Facts]]:
+    """The inputs of operators, by the id of the plan node; none if the plan cannot be read. Nodes without figures are
+    part of the operator that reads from them."""
+    try:
+        graph = PlanDocument.parse(entry.plan or "").graph
+    except StateplanError:
+        return {}
+    vertices = {operator.info.id: _vertex_id(operator) for operator in operators}
+
+    def origins(node: ExecNode, strategy: str) -> Iterator[tuple[str, str]]:
+        for source in graph.inputs(node):
+            if source.id in vertices:
+                yield vertices[source.id], strategy
+            else:
+                is_hash = isinstance(source, Exchange) and source.distribution.type == "HASH"
+                yield from origins(source, "HASH" if is_hash else strategy)
+
+    return {
+        node.id: [
+            {"id": vertex, "num": number, "exchange": "pipelined_bounded", "ship_strategy": strategy}
+            for number, (vertex, strategy) in enumerate(origins(node, "FORWARD"))
+        ]
+        for node in graph.nodes
+        if node.id in vertices
     }
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from stateplan import TableEnvironment
 from stateplan.gateway.rest.guard import Access
+from stateplan.gateway.rest.job_manager import details
 from stateplan.gateway.service.service import SqlGatewayService
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
 from stateplan.runtime.metrics.view import JobView
@@ -123,6 +125,29 @@ def test_one_job(gateway: GatewayHere) -> None:
     assert points["summary"]["end_to_end_duration"]["max"] == 2000
     assert len(points["history"]) == 10
     assert get(gateway, f"/jobs/{FAILED}/checkpoints")["latest"]["completed"] is None  # type: ignore[index]
+
+
+def test_the_plan_has_the_edges_between_operators_with_figures() -> None:
+    env = TableEnvironment.create({})
+    for name in ("t", "u", "o"):
+        env.execute_sql(f"CREATE TABLE {name} (a INT, n BIGINT) WITH ('connector' = 'blackhole')")
+    env.execute_sql("CREATE TABLE s (a INT, n BIGINT) WITH ('connector' = 'datagen')")
+    query = "INSERT INTO o SELECT s.a, r.n FROM s JOIN (SELECT a, n FROM s WHERE n > 1) r ON s.a = r.a"
+    document = env.compile_plan_sql(query).document
+    kinds = {"table-source-scan": "source", "sink": "sink", "join": "operator"}
+    names = {node.id: node.title for node in document.graph.nodes}
+    infos = [OperatorInfo(f"0{key}", key, kinds[name], name) for key, name in names.items() if name in kinds]
+    view = JobView(JobInfo(DONE, "job", 1000, 0, tuple(infos), 4), 30_000, None, (), {}, 20)
+    entry = JobEntry(DONE, "d", "INSERT", 1000, ended=4000, status="FINISHED", plan=document.text, last=view)
+    nodes = {node["description"]: node for node in details(entry)["plan"]["nodes"]}
+    source = nodes["table-source-scan"]["id"]
+    assert "inputs" not in nodes["table-source-scan"]
+    assert nodes["join"]["inputs"] == [
+        {"id": source, "num": number, "exchange": "pipelined_bounded", "ship_strategy": "HASH"} for number in (0, 1)
+    ]
+    assert [(edge["id"], edge["ship_strategy"]) for edge in nodes["sink"]["inputs"]] == [
+        (nodes["join"]["id"], "FORWARD")
+    ]
 
 
 def test_metrics(gateway: GatewayHere) -> None:
