@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
 from stateplan.common.failure_reasons import links, module_of
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
 
 _END = 3.0
 """Seconds in which the process of Spark ends after its connections have."""
@@ -64,6 +68,21 @@ def forget_dead_jvm() -> bool:
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - see above
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001 - see above
     return True
+
+
+def expect_end(context: SparkContext) -> None:
+    """Lets the end of the JVM be an ordinary event for the server to which it sends figures. The server would print a
+    traceback. It still prints one for any other exception."""
+    server: Any = getattr(context, "_accumulatorServer", None)
+    if server is None:
+        return
+    report = server.handle_error
+
+    def report_others(request: object, address: object) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            report(request, address)
+
+    server.handle_error = report_others
 
 
 def is_of_spark(failure: BaseException) -> bool:

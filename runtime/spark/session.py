@@ -26,7 +26,7 @@ from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark import hosts, worker_daemon
 from stateplan.runtime.spark.class_archive import archive_options
 from stateplan.runtime.spark.java import java_error, require_java
-from stateplan.runtime.spark.jvm_loss import forget_dead_jvm, is_of_spark, jvm_loss_behind
+from stateplan.runtime.spark.jvm_loss import expect_end, forget_dead_jvm, is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.launch import check_environment, environment, launch, submit_arguments
 from stateplan.runtime.spark.local_spark import adapt, forget_classes
 from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, master_error, watch_log
@@ -351,6 +351,7 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
                 raise start_error(cause, master, conf | settings, user_keys, log) from cause
             raise
     _ours[spark.sparkContext.applicationId] = settings
+    expect_end(spark.sparkContext)
     for name, tweak_settings in settings_by_tweak.items():
         if not tweaks.works(name, _probe_settings, spark, tweak_settings):
             for key in tweak_settings.keys() - settings.keys():

@@ -269,6 +269,7 @@ def test_jobs_go_on_when_the_process_of_spark_is_killed(tmp_path: Path) -> None:
         assert counted(tmp_path / "kept") == {1: 1, 2: 1}
         stored = tmp_path / "gateway" / "state" / "jobs" / jobs["lost"] / "job.json"
         assert "[RUN019]" in json.loads(stored.read_text())["error"]
+        assert "Traceback" not in server.log.read_text()
         session.run(f"STOP JOB '{jobs['kept']}'")
         assert states()["kept"] == "CANCELED"
     finally:

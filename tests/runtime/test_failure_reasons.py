@@ -19,6 +19,7 @@ import httpx
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
+from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
 from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
 
 from stateplan import TableEnvironment
@@ -33,6 +34,7 @@ from stateplan.runtime.failures import as_error, known_error
 from stateplan.runtime.sources import Sources
 from stateplan.runtime.spark import hadoop, master, session
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.jvm_loss import expect_end
 from stateplan.runtime.spark.session import spark_of
 from stateplan.runtime.translate import translate
 
@@ -200,6 +202,18 @@ def test_the_status_of_a_spark_that_has_ended_is_explained(
     monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
     error = as_error(Py4JNetworkError("Answer from Java side is empty"))
     assert error.code == code and words in str(error)
+
+
+def test_the_end_of_a_spark_prints_no_traceback(capfd: pytest.CaptureFixture[str]) -> None:
+    for sent, words in ((b"token", ""), (b"wrong", "ValueError")):
+        server = AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "token")
+        expect_end(SimpleNamespace(_accumulatorServer=server))  # type: ignore[arg-type]
+        with socket.create_connection(server.server_address[:2]) as jvm:  # type: ignore[arg-type]
+            jvm.sendall(sent)
+        server.handle_request()
+        server.server_close()
+        printed = capfd.readouterr().err
+        assert words in printed and ("Traceback" in printed) == bool(words)
 
 
 @pytest.mark.parametrize(
