@@ -31,6 +31,8 @@ from stateplan.connectors.extras import require
 _LOG = "_delta_log"
 _KEY = "stateplan.primary-key"
 _STRING = OptionType.STRING
+_LONGEST = 255
+"""Bytes that the name of a folder has at most, on the file systems of Linux."""
 _FORBIDDEN = ("/", "\\", "\0", "%")
 """Characters that no name of a database or table has: it would be another folder."""
 
@@ -274,7 +276,8 @@ class DeltaCatalog(ExternalCatalog):
 
 
 def _is_wrong(name: str) -> bool:
-    return not name or name in (".", "..") or any(character in name for character in _FORBIDDEN)
+    is_long = len(os.fsencode(name)) > _LONGEST
+    return is_long or not name or name in (".", "..") or any(character in name for character in _FORBIDDEN)
 
 
 def _check_folder(name: str) -> None:

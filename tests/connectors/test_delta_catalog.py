@@ -116,6 +116,8 @@ def test_what_delta_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: Pat
         "CREATE TABLE u (a TIMESTAMP(9))": "[CAT102]",
         "CREATE TABLE `../u` (a INT)": "[CAT118]",
         "CREATE DATABASE `..`": "[CAT118]",
+        f"CREATE DATABASE `{'x' * 256}`": "[CAT118]",
+        f"CREATE TABLE `{'ä' * 128}` (a INT)": "[CAT118]",
         "CREATE VIEW v AS SELECT a FROM t": "[CAT110]",
         "DROP TABLE t": "[CAT110]",
         "ALTER TABLE t RENAME TO u": "[CAT110]",
