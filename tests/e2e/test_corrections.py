@@ -68,6 +68,8 @@ def test_sinks_end_as_if_the_new_plan_had_always_run(
     tables = {name.removeprefix("default_catalog.default_database.") for name in evolved.corrected}
     assert tables == {"keyed", "lines", "ids", "added"}, "counts is as it was"
     assert all(evolved.corrected.values())
+    with pytest.raises(CheckpointError, match="has been made from .* already"):
+        plan.evolve(shop.folder / "first")
     for one in (whole, shop):
         more(one)
     whole.run(NEW, "first")

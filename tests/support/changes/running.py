@@ -154,6 +154,8 @@ class Change:
             return statement.replace(table[0], here)
         topic = f"'topic' = '{self._topics[table[1]]}', 'properties.bootstrap.servers' = '{self.kafka.servers}'"
         start = "'scan.startup.mode' = 'earliest-offset'"
+        if "debezium" not in statement:
+            statement = statement.replace(", PRIMARY KEY (id) NOT ENFORCED", "")
         return statement.replace(f"'filesystem', {table[0]}", f"'kafka', {topic}, {start}")
 
     def run(self, plan: CompiledPlan, suffix: str, before: Mapping[str, Rows] | None = None) -> None:
