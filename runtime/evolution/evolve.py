@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 
 _CORRECTIONS = "corrections"
 """How the folder begins, in the new checkpoint, that has what corrections are made of."""
+_WRITTEN = "written"
+"""The folder, there, of the checkpoint of the job that writes corrections."""
 _BACKFILL = "backfill"
 """How the folder of the checkpoint of the job that makes state from history begins, in the new checkpoint."""
 
@@ -198,6 +200,7 @@ class _Evolution:
         stocks = [_Stock.of(self.old, self.continuation, self.options, self.ttls)]
         zone = local_time_zone(self.options)
         stocks[0].origins.loads(job, layout, zone)  # refuses what does not fit before anything is read
+        self._forget_results()
         history = self._history(job)
         results = self._results(job)
         begin_filling(self.folder, self.old.folder)
@@ -290,14 +293,24 @@ class _Evolution:
 
     # -- corrections -------------------------------------------------------------------------------------------------
 
+    @property
+    def _corrections_folder(self) -> AnyPath:
+        return self.folder / self._name(_CORRECTIONS, None)
+
+    def _forget_results(self) -> None:
+        """Removes the results of an attempt that was another one. Raises CheckpointError CKPT055 if it has begun to
+        write corrections."""
+        folder = self._corrections_folder
+        if any(other != folder for other in self.folder.glob(f"{_CORRECTIONS}-*") if (other / _WRITTEN).exists()):
+            raise CheckpointError("CKPT055.begun", folder=self.folder)
+        self._forget(_CORRECTIONS, but=folder)
+
     def _results(self, job: JobGraph) -> tuple[History, History] | None:
         """What the old plan and the new one have written for the sinks that get corrections; None without any. Raises
-        CheckpointError CKPT054, CKPT055."""
+        CheckpointError CKPT054."""
         if self.old_submission is None:
             return None
-        folder = self.folder / self._name(_CORRECTIONS, None)
-        if any(other != folder for other in self.folder.glob(f"{_CORRECTIONS}-*")):
-            raise CheckpointError("CKPT055.begun", folder=self.folder)
+        folder = self._corrections_folder
         pairs = {sink.node: self.continuation.corrected[sink.node] for sink in self._corrected_sinks(job)}
         graph = find_place(self.old_submission, self.tweaks).graph
         self.old_submission = replace(self.old_submission, graph=graph)
@@ -326,7 +339,7 @@ class _Evolution:
         if results is None:
             return
         assert self.old_submission is not None
-        folder = self.folder / self._name(_CORRECTIONS, None)
+        folder = self._corrections_folder
         new_submission = replace(self.submission, graph=graph)
         submissions = {"old": self.old_submission, "new": new_submission}
         for (name, submission), history in zip(submissions.items(), results, strict=True):
@@ -343,7 +356,7 @@ class _Evolution:
                 files[sink.node] = write_files(folder, sink.node, changes)
             self.corrected[sink.name] = 0 if changes is None else changes.height
         if files:
-            self._run(new_submission, folder / "run", lambda job: correcting(job, files))
+            self._run(new_submission, folder / _WRITTEN, lambda job: correcting(job, files))
         for table, count in self.corrected.items():
             self.submission.tell(f"table '{table}' got {counted(count, 'correction')}")
 
