@@ -1,6 +1,7 @@
 """Changed queries on Spark: each new query takes over the state of the old one, and writes what it would have written.
 
-    python -m scripts.changed_queries [--kafka | --ends] [--parallelism 2 3] [--seed 1] [--together 30] [--only TEXT]
+    python -m scripts.changed_queries [--kafka | --ends | --replay [--ttl '5 s']] [--parallelism 2 3] [--seed 1]
+        [--together 30] [--only TEXT]
 
 The pairs are those of ``docs/plans/plan-diff.md`` and of ``tests/support/changes``. The old queries read a half of the
 input and stop. The new ones get their state from that checkpoint, with ``plan evolve``, and read the other half. Then
@@ -13,8 +14,9 @@ Exit code 1 when a pair differs.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +32,8 @@ from tests.support.kafka import Kafka
 def main(
     kafka: Annotated[bool, typer.Option("--kafka", help="read topics, not files")] = False,
     ends: Annotated[bool, typer.Option("--ends", help="let the input end with each half, and event time")] = False,
+    replay: Annotated[bool, typer.Option("--replay", help="play the input back; it ends, too")] = False,
+    ttl: Annotated[str, typer.Option(help="of all states, with --replay")] = "0 ms",
     parallelism: Annotated[tuple[int, int], typer.Option(help="of the old job and of the new one")] = (2, 3),
     seed: Annotated[int, typer.Option(help="of the rows")] = 1,
     together: Annotated[int, typer.Option(help="pairs in a job")] = 30,
@@ -48,11 +52,14 @@ def main(
             broker = Kafka(Path(stack.enter_context(tempfile.TemporaryDirectory())))
             broker.start()
             stack.callback(broker.stop)
+        make = partial(
+            Change, seed=seed, kafka=broker, ends=ends, replays=replay, options={"table.exec.state.ttl": ttl}
+        )
         for names in groups.values():
             for at in range(0, len(names), together):
                 chunk = names[at : at + together]
                 number += len(chunk)
-                wrong |= _differences(chunk, pairs, broker, parallelism, seed, ends)
+                wrong |= _differences(chunk, pairs, make, parallelism)
                 print(f"{number} of {len(pairs)} pairs, {len(wrong)} wrong", flush=True)
     for name, reason in wrong.items():
         print(f"{name}\n    {reason}\n    {pairs[name][0]}\n    {pairs[name][1]}")
@@ -62,22 +69,20 @@ def main(
 def _differences(
     names: Sequence[str],
     pairs: Mapping[str, tuple[str, ...]],
-    broker: Kafka | None,
+    make: Callable[[Path], Change],
     parallelism: tuple[int, int],
-    seed: int,
-    ends: bool,
 ) -> dict[str, str]:
     """What is wrong, by pair. Where a job of several pairs fails, each half of them has jobs of its own."""
     before, after = (side_of({name: pairs[name][place] for name in names}) for place in (0, 1))
     with tempfile.TemporaryDirectory() as folder:
         try:
-            return differences(Change(Path(folder), seed, broker, ends), before, after, parallelism)
+            return differences(make(Path(folder)), before, after, parallelism)
         except (StateplanError, AssertionError) as error:
             if len(names) == 1:
                 return {names[0]: str(error)}
     wrong: dict[str, str] = {}
     for half in (names[: len(names) // 2], names[len(names) // 2 :]):
-        wrong |= _differences(half, pairs, broker, parallelism, seed, ends)
+        wrong |= _differences(half, pairs, make, parallelism)
     return wrong
 
 

@@ -82,6 +82,11 @@ def _rows(dice: random.Random) -> dict[str, list[list[dict[str, Any]]]]:
     return {name: [rows[: len(rows) // 2], rows[len(rows) // 2 :]] for name, rows in tables.items()}
 
 
+def _instant(half: int, number: int, count: int) -> int:
+    """When a row arrives, ms: two seconds lie between two of the five instants of a half."""
+    return 1_000_000 + 2_000 * (5 * half + 5 * number // count)
+
+
 def _count(rows: Sequence[Mapping[str, Any]]) -> int:
     """How many rows a table has after these changes."""
     return sum((row["op"] == "c") - (row["op"] == "d") if "op" in row else 1 for row in rows)
@@ -95,10 +100,21 @@ class Change:
         seed: of the rows.
         kafka: the broker whose topics are the tables; None for files.
         ends: whether files are all input, and event time ends with each half.
+        replays: whether they are played back, ten instants in all. Then input ends, too.
+        options: of all sessions.
     """
 
-    def __init__(self, folder: Path, seed: int, kafka: Kafka | None = None, ends: bool = False) -> None:
-        self.folder, self.kafka, self.ends = folder, kafka, ends
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        kafka: Kafka | None = None,
+        ends: bool = False,
+        replays: bool = False,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder, self.kafka, self.ends, self.replays = folder, kafka, ends or replays, replays
+        self.options = options or {}
         self._rows = _rows(random.Random(seed))
         self._topics = {} if kafka is None else {name: kafka.topic() for name in SOURCES}
         for name in (*SOURCES, "other"):
@@ -108,7 +124,10 @@ class Change:
     def arrive(self) -> None:
         """The next half of the input arrives."""
         for name in SOURCES:
-            lines = [json.dumps(row) for row in self._rows[name][self._halves]]
+            rows = self._rows[name][self._halves]
+            if self.replays:
+                rows = [{**row, "@at": _instant(self._halves, n, len(rows))} for n, row in enumerate(rows)]
+            lines = [json.dumps(row) for row in rows]
             if self.kafka is not None:
                 self.kafka.produce(self._topics[name], lines)
                 continue
@@ -126,6 +145,7 @@ class Change:
                 "parallelism.default": str(parallelism),
                 "pipeline.max-parallelism": "12",
                 "table.local-time-zone": "UTC",
+                **self.options,
                 "execution.checkpointing.dir": str(self.folder / f"checkpoint_{suffix}"),
                 **side.options,
             }
@@ -149,6 +169,8 @@ class Change:
         assert table is not None
         if self.kafka is None:
             here = f"'path' = '{self.folder / table[1]}'"
+            if self.replays:
+                return statement.replace(f"'filesystem', {table[0]}", f"'replay', {here}")
             if not self.ends:
                 here += ", 'source.monitor-interval' = '300 ms'"
             return statement.replace(table[0], here)
