@@ -279,6 +279,15 @@ def _timestamps(array: Any, t: LogicalType) -> Any:
         raise DataError("DATA345", value=to_datetime(far), type=t.as_nullable().summary()) from None
 
 
+def _check_lengths(array: Any, t: LogicalType) -> None:
+    """Raises DataError DATA346 for bytes of another length than BINARY ``t`` has."""
+    length = t.length or 1
+    lengths = pc.binary_length(array)
+    others = lengths.filter(pc.not_equal(lengths, length))
+    if len(others):
+        raise DataError("DATA346", count=others[0].as_py(), length=length, type=t.as_nullable().summary())
+
+
 def arrow_table(frame: pl.DataFrame, names: Sequence[str], types: Sequence[LogicalType], zone: str) -> Any:
     """A frame ``c0, c1, ...`` as a ``pyarrow.Table`` whose types are those of :func:`arrow_type`.
 
@@ -289,13 +298,15 @@ def arrow_table(frame: pl.DataFrame, names: Sequence[str], types: Sequence[Logic
         zone: of the session.
 
     Raises:
-        StateplanError: TYPE002, for RAW and SYMBOL.
+        StateplanError: TYPE002, for RAW and SYMBOL; DATA345 and DATA346, for a value that Arrow does not have.
     """
     schema = pa.schema([_field(name, t, zone) for name, t in zip(names, types, strict=True)])
     if not types:
         return pa.table({})
 
     def leaf(array: Any, t: LogicalType) -> Any:
+        if t.root == "BINARY":
+            _check_lengths(array, t)
         return array.cast(arrow_type(t, zone))
 
     chunks: list[list[Any]] = [[] for _ in types]

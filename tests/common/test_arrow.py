@@ -201,3 +201,11 @@ def test_pandas_rounds_no_number() -> None:
     assert frame["some"][2] == 2**63 - 1
     assert list(frame["map"]) == [{"a": 1}, None, {}]
     assert pandas_frame(table.select([])).shape == (3, 0)
+
+
+@pytest.mark.parametrize(("sql", "value"), [("BINARY(2)", b"abc"), ("ARRAY<BINARY(2)>", [b"ab", b"a"])])
+def test_bytes_of_another_length_than_their_type_are_refused(sql: str, value: Any) -> None:
+    """JSON and other input is not checked against the length."""
+    kind = parse_type(sql)
+    with pytest.raises(StateplanError, match=r"DATA346.*is not a BINARY\(2\) of Arrow"):
+        arrow_table(pl.DataFrame({"c0": [value]}, schema={"c0": kind.polars()}), ["x"], [kind], ZONE)
