@@ -207,9 +207,10 @@ _ROWS: tuple[Option, ...] = (
            "updates.",
            default="LEGACY", values=("LEGACY", "MAP", "VALUE", "ADAPTIVE"), no_effect="stateplan has one layout, "
            "which gives the same changes"),
-    Option("table.exec.legacy-cast-behaviour", _ENUM, "Whether a failing CAST returns NULL (legacy behaviour).",
+    Option("table.exec.legacy-cast-behaviour", _ENUM, "Whether CAST returns NULL for a text that it cannot cast, and "
+           "keeps a text that is longer than its type, as before Flink 1.15. A plan does not contain this option.",
            default="DISABLED",
-           values=("ENABLED", "DISABLED"), refused="a failing CAST is an error, and TRY_CAST returns NULL"),
+           values=("ENABLED", "DISABLED")),
     Option("table.optimizer.agg-phase-strategy", _ENUM, "Whether aggregates run in a local and a global phase when "
            "mini-batches are enabled.", default="AUTO", values=("AUTO", "ONE_PHASE", "TWO_PHASE")),
     Option("table.optimizer.distinct-agg.split.enabled", _BOOLEAN, "Whether DISTINCT aggregates are split into two "
@@ -376,6 +377,11 @@ def is_batch(options: Mapping[str, str]) -> bool:
 def corrects_flink(options: Mapping[str, str]) -> bool:
     """Whether plans and operators differ from Flink's where these are known to give wrong rows."""
     return bool(value(options, "table.optimizer.flink-faults") == "CORRECTED")
+
+
+def has_legacy_casts(options: Mapping[str, str]) -> bool:
+    """Whether casts run as before Flink 1.15."""
+    return bool(value(options, "table.exec.legacy-cast-behaviour") == "ENABLED")
 
 
 _NOT_IN_BATCH = (

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 
 from stateplan.common.errors import Place, SqlError
-from stateplan.common.types import BOOLEAN, LogicalType
+from stateplan.common.types import BOOLEAN, MAX_LENGTH, LogicalType
 from stateplan.functions.literals import date_literal, null_literal, time_literal, timestamp_literal
-from stateplan.functions.rex import Call, Literal, Rex
-from stateplan.functions.typerules import castable, same_type
+from stateplan.functions.rex import LEGACY_CAST, Call, Literal, Rex
+from stateplan.functions.typerules import castable, family, same_type
+
+_is_legacy: ContextVar[bool] = ContextVar("legacy casts", default=False)
 
 _INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
 
@@ -19,6 +24,42 @@ def raw_cast(rex: Rex, target: LogicalType, *, try_cast: bool = False) -> Call:
     """The CALL of CAST or TRY_CAST without any simplification."""
     name = "TRY_CAST" if try_cast else "CAST"
     return Call(target.as_nullable(try_cast or rex.type.nullable), (rex,), f"${name}$1", "SPECIAL")
+
+
+@contextmanager
+def legacy_casts(is_legacy: bool) -> Iterator[None]:
+    """Within, constants are only folded if ``table.exec.legacy-cast-behaviour`` does not change them."""
+    token = _is_legacy.set(is_legacy)
+    try:
+        yield
+    finally:
+        _is_legacy.reset(token)
+
+
+def in_legacy_casts() -> bool:
+    """Whether this is within :func:`legacy_casts`."""
+    return _is_legacy.get()
+
+
+def legacy_cast(call: Call) -> Call:
+    """A CAST or TRY_CAST that returns NULL for a text that it cannot cast, does not cut a text that is too long, and
+    writes BOOLEANs and rows as before Flink 1.15. Any other call as it is."""
+    is_cast = call.name in ("CAST", "TRY_CAST") and len(call.operands) == 1
+    differs = is_cast and _differs(call.operands[0].type, call.type)
+    return replace(call, internal_name=f"${LEGACY_CAST}$1") if differs else call
+
+
+def _differs(source: LogicalType, target: LogicalType) -> bool:
+    """Whether a cast, or that of a part, can fail because of a text, cut one, or write it in another way."""
+    if source.root == "NULL" or same_type(source, target):
+        return False
+    if family(target) in ("CHARACTER", "BINARY"):
+        return source.root == "BOOLEAN" or bool(source.children or source.fields) or (target.length or 1) < MAX_LENGTH
+    if source.is_string:
+        return True
+    if source.root == target.root == "ROW":
+        return any(_differs(f.type, g.type) for f, g in zip(source.fields, target.fields, strict=True))
+    return source.root == target.root and any(map(_differs, source.children, target.children))
 
 
 def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_cast: bool = False) -> Rex:
@@ -112,6 +153,8 @@ def _to_character(literal: Literal, target: LogicalType) -> Literal | None:
     if not literal.type.is_string:
         return None
     text, length = str(literal.value), target.length or 1
+    if len(text) > length and in_legacy_casts():
+        return None
     text = text[:length]
     return Literal(target, text.ljust(length) if target.root == "CHAR" else text)
 

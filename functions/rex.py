@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,10 @@ from stateplan.common.types import BOOLEAN, LogicalType, type_from_json
 
 if TYPE_CHECKING:
     from stateplan.functions.user import UserFunction
+
+
+LEGACY_CAST = "LEGACY_CAST"
+"""The name of CAST and TRY_CAST where they run as before Flink 1.15. It is in no plan."""
 
 
 @dataclass(frozen=True)
@@ -307,6 +312,18 @@ def remap(rex: Rex, mapping: dict[int, int] | Any) -> Rex:
         return replace(rex, operands=tuple(remap(o, mapping) for o in rex.operands))
     if isinstance(rex, FieldAccess):
         return FieldAccess(rex.type, rex.name, remap(rex.expr, mapping))
+    return rex
+
+
+def with_new_calls(rex: Rex, change: Callable[[Call], Call]) -> Rex:
+    """``rex`` with each call changed, those of its operands first; ``rex`` itself if nothing is changed."""
+    if isinstance(rex, Call):
+        operands = tuple(with_new_calls(o, change) for o in rex.operands)
+        same = all(map(operator.is_, operands, rex.operands))
+        return change(rex if same else replace(rex, operands=operands))
+    if isinstance(rex, FieldAccess):
+        expr = with_new_calls(rex.expr, change)
+        return rex if expr is rex.expr else replace(rex, expr=expr)
     return rex
 
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, PatternInputRef, Rex
+from stateplan.functions.rex import (
+    LEGACY_CAST,
+    Call,
+    CorrelVariable,
+    FieldAccess,
+    InputRef,
+    Literal,
+    PatternInputRef,
+    Rex,
+)
 
 _POSTFIX: Mapping[str, str] = {
     "IS NULL": "IS NULL",
@@ -45,8 +54,9 @@ def _call_text(call: Call, operands: list[str]) -> str:
         return f"{operands[0]} {_POSTFIX[name]}"
     if name == "NOT" and len(operands) == 1:
         return f"NOT {operands[0]}"
-    if name in ("CAST", "TRY_CAST", "REINTERPRET") and len(operands) == 1:
-        return f"{name}({operands[0]} AS {call.type.not_null().summary().removesuffix(' NOT NULL')})"
+    if name in ("CAST", "TRY_CAST", "REINTERPRET", LEGACY_CAST) and len(operands) == 1:
+        target = call.type.not_null().summary().removesuffix(" NOT NULL")
+        return f"{name.removeprefix('LEGACY_')}({operands[0]} AS {target})"
     if name == "CASE" and len(operands) % 2:
         whens = " ".join(f"WHEN {w} THEN {t}" for w, t in zip(operands[:-1:2], operands[1:-1:2], strict=True))
         return f"CASE {whens} ELSE {operands[-1]} END"

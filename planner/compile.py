@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from stateplan.common.settings import is_batch, of_mode, value
+from stateplan.common.settings import has_legacy_casts, is_batch, of_mode, value
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.functions.casting import legacy_casts
 from stateplan.planner.algebra.relations import Sink
 from stateplan.planner.binding.queries import QueryBinder
 from stateplan.planner.binding.sinks import bind_insert, bind_results
@@ -72,8 +73,9 @@ def plan_insert(node: exp.Expr, source: str, catalog: CatalogManager, options: M
     """
     options = of_mode(options)
     duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
-    sink = bind_insert(node, catalog, source, duplicates, is_batch(options))
-    return InsertPlan(node, source, sink, optimize(sink, options))
+    with legacy_casts(has_legacy_casts(options)):
+        sink = bind_insert(node, catalog, source, duplicates, is_batch(options))
+        return InsertPlan(node, source, sink, optimize(sink, options))
 
 
 def plan_query(
@@ -96,8 +98,9 @@ def plan_query(
     """
     options = of_mode(options)
     duplicates = bool(value(options, "table.exec.source.cdc-events-duplicate"))
-    fields, sink = bind_results(query, catalog, source, table_of, duplicates, is_batch(options))
-    return fields, InsertPlan(query, source, sink, optimize(sink, options))
+    with legacy_casts(has_legacy_casts(options)):
+        fields, sink = bind_results(query, catalog, source, table_of, duplicates, is_batch(options))
+        return fields, InsertPlan(query, source, sink, optimize(sink, options))
 
 
 def plan_together(inserts: Sequence[InsertPlan], catalog: CatalogManager, options: Mapping[str, str]) -> JointPlan:

@@ -15,7 +15,7 @@ from stateplan.common.changelog import INSERT_ONLY, columns
 from stateplan.common.errors import PlanError
 from stateplan.common.roots import held
 from stateplan.common.secrets import Secrets
-from stateplan.common.settings import corrects_flink, value
+from stateplan.common.settings import corrects_flink, has_legacy_casts, value
 from stateplan.common.ttl import TtlConfig
 from stateplan.common.types import BOOLEAN, LogicalType
 from stateplan.common.zone import local_time_zone
@@ -26,6 +26,7 @@ from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import value_text
+from stateplan.execnodes.node_calls import with_calls_everywhere
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.execnodes.nodes.base import ExecNode, with_input_modes
@@ -36,6 +37,7 @@ from stateplan.execnodes.nodes.window_aggregates import LocalWindowAggregate
 from stateplan.execnodes.side_outputs import ERRORS, LATE, LATE_OF, check_columns, is_late, late_table, side_output
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.windows import parse_duration
+from stateplan.functions.casting import legacy_cast
 from stateplan.functions.rex import Call, InputRef, input_refs, remap
 from stateplan.runtime.clocks import clock_source
 from stateplan.runtime.constant_rows import ValuesSource
@@ -92,6 +94,8 @@ def translate(
         RunError: RUN021, a table without its options.
     """
     graph = with_secrets(assign_uids(graph), secrets or Secrets())
+    if has_legacy_casts(options):
+        graph = with_calls_everywhere(graph, legacy_cast)
     nodes = _nodes(graph, options)
     sides = _SideOutputs(nodes)
     if any(is_late(side_output(node) or "") for node in graph.sinks):

@@ -16,10 +16,11 @@ from typing import Any
 from stateplan.common.errors import RunError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.node_calls import with_calls
 from stateplan.execnodes.nodes.base import ExecNode, own_values
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import AggCall
-from stateplan.functions.rex import Call, FieldAccess, Rex
+from stateplan.functions.rex import Call, Rex
 from stateplan.functions.user import FunctionContext, UserFunction
 
 Lookup = Callable[[str | None, str | None], UserFunction]
@@ -99,12 +100,18 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
     """
     shipped_bodies: dict[int, Shipped] = {}
 
-    def found(system: str | None, catalog: str | None, operator: str) -> UserFunction:
-        function = lookup(system, catalog)
+    def found(call: Call | AggCall) -> UserFunction:
+        function = lookup(call.system_name, call.catalog_name)
         body = shipped_bodies.get(id(function.body))
         if body is None:
             body = shipped_bodies[id(function.body)] = Shipped(function.name, function.body)
         return replace(function, body=body, operator=operator)
+
+    def bound(call: Call) -> Call:
+        return replace(call, function=found(call)) if call.is_user_defined else call
+
+    def bound_aggregate(call: AggCall) -> AggCall:
+        return call.with_user_function(found(call)) if call.internal_name is None else call
 
     new_nodes = []
     for node in graph.nodes:
@@ -112,8 +119,7 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
             continue
         operator = node.label + _reading(graph, node)
         with graph.placing(node):
-            fields = {name: _bound(value, found, operator) for name, value in own_values(node).items()}
-        new_nodes.append(node.replace(**fields))
+            new_nodes.append(with_calls(node, bound, bound_aggregate))
     return graph.replace(new_nodes) if new_nodes else graph
 
 
@@ -131,22 +137,3 @@ def _reading(graph: ExecGraph, node: ExecNode) -> str:
             tables[current.scan_table_source.table.summary] = None
         stack += reversed(graph.inputs(current))
     return f" over {', '.join(tables)}" if tables else ""
-
-
-def _bound(value: Any, find_function: Callable[[str | None, str | None, str], UserFunction], operator: str) -> Any:
-    if isinstance(value, Call):
-        operands = tuple(_bound(o, find_function, operator) for o in value.operands)
-        function = find_function(value.system_name, value.catalog_name, operator) if value.is_user_defined else None
-        return replace(value, operands=operands, function=function)
-    if isinstance(value, FieldAccess):
-        return replace(value, expr=_bound(value.expr, find_function, operator))
-    if isinstance(value, AggCall):
-        if value.internal_name is not None:
-            return value
-        return value.with_user_function(find_function(value.system_name, value.catalog_name, operator))
-    if isinstance(value, PlanModel) and _calls(value):
-        fields = {n: _bound(part, find_function, operator) for n, part in dict(value).items()}
-        return value.model_copy(update=fields)
-    if isinstance(value, tuple) and _calls(value):
-        return tuple(_bound(v, find_function, operator) for v in value)
-    return value

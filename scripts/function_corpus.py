@@ -1,10 +1,10 @@
 """Asks Flink 2.3 for the results of the corpus of functions, ``tests/functions/corpus/results.jsonl.xz``.
 
-``python -m scripts.function_corpus --oracle DIR [--only FAMILY | --missing] [--out FILE]``: DIR is the folder of
-``oracle.py`` (of the reference material, set up as its README says), which runs Flink in one JVM. Each line of the
-result is an expression over the rows of ``tests/functions/corpus/edge.jsonl`` with the text of its value in each row,
-or the error that Flink ends with. What failed in the last run is asked for alone, as one failing expression ends a
-query of many.
+``python -m scripts.function_corpus --oracle DIR [--only FAMILY | --missing] [--legacy-casts] [--out FILE]``: DIR is the
+folder of ``oracle.py`` (of the reference material, set up as its README says), which runs Flink in one JVM. Each line
+of the result is an expression over the rows of ``tests/functions/corpus/edge.jsonl`` with the text of its value in each
+row, or the error that Flink ends with. What failed in the last run is asked for alone, as one failing expression ends a
+query of many. ``--legacy-casts`` asks for the casts with ``table.exec.legacy-cast-behaviour``, which are kept apart.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.functions.corpus.expressions import expressions
-from tests.functions.corpus.reading import RESULTS, query, shown
+from tests.functions.corpus.expressions import casts, expressions
+from tests.functions.corpus.reading import LEGACY_CASTS, LEGACY_RESULTS, RESULTS, query, shown
 from tests.functions.corpus.values import create_table, rows
 
 _BATCH = 40
@@ -28,8 +28,9 @@ _BATCH = 40
 class Flink:
     """Flink in one JVM."""
 
-    def __init__(self, oracle: Any, folder: Path) -> None:
+    def __init__(self, oracle: Any, folder: Path, legacy_casts: bool) -> None:
         self.oracle, self.folder, self.count = oracle, folder, 0
+        self.settings = [f"SET '{key}' = '{value}'" for key, value in LEGACY_CASTS.items()] if legacy_casts else []
         (folder / "edge.json").write_text(rows(), encoding="utf-8")
 
     def _answers(self, zone: str, queries: list[str]) -> list[str]:
@@ -37,7 +38,7 @@ class Flink:
         self.count += 1
         script, out = self.folder / f"{self.count}.sql", self.folder / f"{self.count}.txt"
         table = create_table(str(self.folder / "edge.json"))
-        lines = [f"SET 'table.local-time-zone' = '{zone}'", table, *queries]
+        lines = [*self.settings, f"SET 'table.local-time-zone' = '{zone}'", table, *queries]
         script.write_text("".join(line + ";\n" for line in lines), encoding="utf-8")
         ok, message = self.oracle.cmd("SQL", str(script), str(out))
         if not ok:
@@ -77,8 +78,10 @@ def main() -> int:
     parser.add_argument("--oracle", required=True, type=Path)
     parser.add_argument("--only", action="append", help="compute these families again, and keep the others")
     parser.add_argument("--missing", action="store_true", help="compute what has no result yet, and keep the others")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--legacy-casts", action="store_true", help="compute the casts with legacy behaviour")
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    given.out = given.out or (LEGACY_RESULTS if given.legacy_casts else RESULTS)
     sys.path.insert(0, str(given.oracle))
     from oracle import Oracle  # type: ignore[import-not-found] # of the reference material
 
@@ -88,8 +91,8 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     try:
         with tempfile.TemporaryDirectory() as folder:
-            flink = Flink(oracle, Path(folder))
-            for zone, wanted in expressions().items():
+            flink = Flink(oracle, Path(folder), given.legacy_casts)
+            for zone, wanted in (casts() if given.legacy_casts else expressions()).items():
                 todo = []
                 for family, text in wanted:
                     kept = given.missing or (given.only and family not in given.only)

@@ -101,6 +101,10 @@ class Codec:
         """The text in a result that is printed: :meth:`sql`, but that bytes, which may be no text, are ``x'0aff'``."""
         return self.sql(e, zone)
 
+    def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
+        """CAST AS STRING as before Flink 1.15."""
+        return self.sql(e, zone)
+
     def java(self, e: pl.Expr) -> pl.Expr:
         """``toString``."""
         return e.cast(pl.String)
@@ -159,6 +163,9 @@ class _Integer(Codec):
 class _Boolean(Codec):
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
         return pl.when(e).then(pl.lit("TRUE")).when(~e).then(pl.lit("FALSE"))
+
+    def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return self.java(e)
 
     def of_object(self, value: Any) -> bool:
         if type(value).__name__ not in ("bool", "bool_"):

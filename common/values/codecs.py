@@ -35,6 +35,9 @@ class _Array(Opaque):
     def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
         return _around(e, "[", self._joined(e, self.element.shown(pl.element(), zone), "NULL", ", "), "]")
 
+    def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return _around(e, "[", self._joined(e, self.element.legacy(pl.element(), zone), "null", ", "), "]")
+
     def java(self, e: pl.Expr) -> pl.Expr:
         return _around(e, "[", self._joined(e, self.element.java(pl.element()), "null", ", "), "]")
 
@@ -77,10 +80,13 @@ class _Map(Opaque):
     def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
         return self._listed(e, lambda part, x: part.shown(x, zone))
 
-    def _listed(self, e: pl.Expr, text: Callable[[Codec, pl.Expr], pl.Expr]) -> pl.Expr:
+    def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return self._listed(e, lambda part, x: part.legacy(x, zone), "null")
+
+    def _listed(self, e: pl.Expr, text: Callable[[Codec, pl.Expr], pl.Expr], null: str = "NULL") -> pl.Expr:
         entry = pl.element().struct
         key, value = text(self.key, entry.field("key")), text(self.value, entry.field("value"))
-        return _around(e, "{", self._entries(e, key, "=", value, "NULL").list.join(", "), "}")
+        return _around(e, "{", self._entries(e, key, "=", value, null).list.join(", "), "}")
 
     def java(self, e: pl.Expr) -> pl.Expr:
         """In the order of a ``java.util.HashMap``."""
@@ -163,6 +169,10 @@ class _Row(Opaque):
     def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
         texts = [part.shown(field, zone).fill_null("NULL") for part, field in self._fields(e)]
         return _around(e, "(", _concat(texts, ", "), ")")
+
+    def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
+        texts = [part.legacy(field, zone).fill_null("null") for part, field in self._fields(e)]
+        return _around(e, "(", _concat(texts, ","), ")")
 
     def java(self, e: pl.Expr) -> pl.Expr:
         texts = [part.java(field).fill_null("null") for part, field in self._fields(e)]

@@ -107,6 +107,7 @@ class Renderer:
         uses_now: whether a rendered expression reads the column :data:`NOW`.
         uses_watermark: whether one reads the column :data:`WATERMARK`.
         randoms: how many columns :data:`RANDOM` they read.
+        legacy_casts: whether a cast writes texts as before Flink 1.15, and neither cuts nor fills them.
     """
 
     def __init__(self, time_zone: str = "UTC") -> None:
@@ -115,6 +116,7 @@ class Renderer:
         self.uses_now = False
         self.uses_watermark = False
         self.randoms = 0
+        self.legacy_casts = False
         self._seeds: dict[str, int] = {}
         self._guards: list[pl.Expr] = []
         self._calls: list[Rex] = []

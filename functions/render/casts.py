@@ -34,7 +34,7 @@ from stateplan.functions.render.parsing import (
     parse_time,
     parse_timestamp,
 )
-from stateplan.functions.rex import Call, Literal, Rex
+from stateplan.functions.rex import LEGACY_CAST, Call, Literal, Rex
 from stateplan.functions.typerules import as_decimal, family, same_type
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
@@ -131,9 +131,11 @@ def _instance(dtype: pl.DataType | DataTypeClass) -> pl.DataType:
 Cast = Callable[[Renderer, pl.Expr, LogicalType, LogicalType], pl.Expr]
 
 
-def fit(e: pl.Expr, t: LogicalType, *, most: int | None = None) -> pl.Expr:
+def fit(r: Renderer, e: pl.Expr, t: LogicalType, *, most: int | None = None) -> pl.Expr:
     """Text cut to the length of CHAR or VARCHAR ``t``, and filled up with blanks for CHAR. ``most`` is a length that
     the text is known not to exceed."""
+    if r.legacy_casts:
+        return e
     length = t.length or 1
     if length < MAX_LENGTH and (most is None or most > length):
         e = e.str.head(length)
@@ -141,7 +143,8 @@ def fit(e: pl.Expr, t: LogicalType, *, most: int | None = None) -> pl.Expr:
 
 
 def _any_to_text(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
-    return fit(codec(source).sql(e, r.time_zone), target)
+    text = codec(source).legacy if r.legacy_casts else codec(source).sql
+    return fit(r, text(e, r.time_zone), target)
 
 
 def _text_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
@@ -154,7 +157,7 @@ def _text_to_number(r: Renderer, e: pl.Expr, source: LogicalType, target: Logica
 
 def _bytes_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     length = target.length or 1
-    if source.root == target.root == "VARBINARY" and (source.length or 1) <= length:
+    if r.legacy_casts or (source.root == target.root == "VARBINARY" and (source.length or 1) <= length):
         return e
     cut = e.bin.head(length)
     if target.root == "VARBINARY":
@@ -244,7 +247,7 @@ _CASTS: dict[tuple[str, str], Cast] = {
     ("NUMERIC", "NUMERIC"): lambda r, e, source, target: to_number(e, source, target),
     ("NUMERIC", "BOOLEAN"): lambda r, e, source, target: e.to_physical() != 0,
     ("BOOLEAN", "NUMERIC"): lambda r, e, source, target: to_number(e.cast(pl.Int32), INT, target),
-    ("CHARACTER", "CHARACTER"): lambda r, e, source, target: fit(e, target, most=source.length),
+    ("CHARACTER", "CHARACTER"): lambda r, e, source, target: fit(r, e, target, most=source.length),
     ("CHARACTER", "NUMERIC"): _text_to_number,
     ("CHARACTER", "BOOLEAN"): lambda r, e, source, target: parse_boolean(e),
     ("CHARACTER", "DATE"): lambda r, e, source, target: parse_date(e),
@@ -333,10 +336,21 @@ def cast_call(r: Renderer, call: Call) -> pl.Expr:
     e = r.expr(operand)
     if same_type(operand.type, call.type):
         return e
+    if call.name == LEGACY_CAST:
+        r.legacy_casts = True
+        try:
+            return _cast_or_null(r, e, operand.type, call.type)
+        finally:
+            r.legacy_casts = False
     if call.name == "TRY_CAST":
-        check_count = len(r.checks)
-        result = cast_value(r, e, operand.type, call.type)
-        fails = None if operand.type.is_string else _fails_to_cast(r, e, operand.type, call.type)
-        del r.checks[check_count:]
-        return result if fails is None else pl.when(~fails).then(result)
+        return _cast_or_null(r, e, operand.type, call.type)
     return cast_or_fail(r, e, operand.type, call.type)
+
+
+def _cast_or_null(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
+    """As :func:`cast_value`. Arrays, maps and rows are NULL if one of their parts cannot be cast."""
+    check_count = len(r.checks)
+    result = cast_value(r, e, source, target)
+    fails = None if source.is_string else _fails_to_cast(r, e, source, target)
+    del r.checks[check_count:]
+    return result if fails is None else pl.when(~fails).then(result)

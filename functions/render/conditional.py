@@ -9,7 +9,7 @@ import polars as pl
 
 from stateplan.functions.render.base import Renderer, renders, renders_all
 from stateplan.functions.render.casts import cast_call, convert
-from stateplan.functions.rex import Call
+from stateplan.functions.rex import LEGACY_CAST, Call
 
 
 @renders("CASE")
@@ -61,6 +61,6 @@ renders_all(
         **dict.fromkeys(("COALESCE", "IFNULL"), lambda r, call: pl.coalesce(_converted_args(r, call))),
         "GREATEST": partial(_extreme, largest=True),
         "LEAST": partial(_extreme, largest=False),
-        **dict.fromkeys(("CAST", "TRY_CAST"), cast_call),
+        **dict.fromkeys(("CAST", "TRY_CAST", LEGACY_CAST), cast_call),
     }
 )

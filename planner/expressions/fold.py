@@ -6,8 +6,8 @@ from decimal import Decimal
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.types import LogicalType
-from stateplan.functions.casting import fold_cast
-from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.casting import fold_cast, in_legacy_casts, legacy_cast
+from stateplan.functions.rex import Literal, Rex, with_new_calls
 from stateplan.functions.typerules import same_type
 from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import call, has_user_call
@@ -70,5 +70,7 @@ def evaluate_constant(rex: Rex, time_zone: str) -> Literal | None:
         return None
     if value is None:
         return Literal(rex.type.as_nullable(), None)
+    if in_legacy_casts() and evaluate(with_new_calls(rex, legacy_cast), time_zone=time_zone) != value:
+        return None
     literal_text = Approximate.exact(value) if rex.type.root in ("FLOAT", "DOUBLE") else value_codec.literal(value)
     return Literal(rex.type.not_null(), literal_text)

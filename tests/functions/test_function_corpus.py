@@ -7,8 +7,6 @@ that has a value in Flink fails here: the first test says so of what is equal, t
 from __future__ import annotations
 
 import itertools
-import json
-import math
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,27 +16,10 @@ import pytest
 
 from tests.functions.corpus.answers import Here
 from tests.functions.corpus.expressions import expressions
-from tests.functions.corpus.reading import shown
+from tests.functions.corpus.reading import Key, different, same, shown
 
-_DIFFERENT = Path(__file__).parent / "corpus" / "different.txt"
 _TOGETHER = 40
 _PARTS = 4
-
-Key = tuple[str, str]
-
-
-@cache
-def _different() -> dict[Key, str]:
-    """Time zone and expression to the reason why it differs."""
-    out: dict[Key, str] = {}
-    reason = ""
-    for line in _DIFFERENT.read_text(encoding="utf-8").splitlines():
-        if line.startswith("# "):
-            reason = line[2:]
-        elif line:
-            zone, _, expression = line.partition("\t")
-            out[zone, expression] = reason
-    return out
 
 
 @cache
@@ -46,24 +27,10 @@ def _results() -> dict[Key, dict[str, Any]]:
     return {(r["zone"], r["expression"]): r for r in shown()}
 
 
-def _same(flink: Any, here: Any) -> bool:
-    """Texts are equal, or numbers but for the last digit of a DOUBLE; JSON objects in any order of their keys."""
-    if flink == here:
-        return True
-    if not isinstance(flink, str) or not isinstance(here, str):
-        return False
-    try:
-        if flink[:1] in "[{":
-            return bool(json.loads(flink) == json.loads(here))
-        return math.isclose(float(flink), float(here), rel_tol=4e-15)
-    except ValueError:
-        return False
-
-
 def test_the_corpus_is_large() -> None:
     assert sum(len(r.get("values", ())) for r in _results().values()) >= 20_000
     known = {(zone, text) for zone, wanted in expressions().items() for _, text in wanted}
-    assert set(_different()) <= _results().keys() <= known
+    assert set(different()) <= _results().keys() <= known
 
 
 def _groups(wanted: list[Key]) -> Iterator[tuple[str, list[str]]]:
@@ -76,7 +43,7 @@ def _groups(wanted: list[Key]) -> Iterator[tuple[str, list[str]]]:
 @pytest.mark.parametrize("part", [0, *(pytest.param(i, marks=pytest.mark.long) for i in range(1, _PARTS))])
 def test_values(part: int, tmp_path: Path) -> None:
     here = Here(tmp_path)
-    wanted = [k for k, r in _results().items() if "values" in r and k not in _different()]
+    wanted = [k for k, r in _results().items() if "values" in r and k not in different()]
     wrong: list[str] = []
     groups = list(_groups(wanted))
     for zone, texts in groups[part::_PARTS]:
@@ -86,7 +53,7 @@ def test_values(part: int, tmp_path: Path) -> None:
                 wrong.append(f"{zone}: {text} fails: {answer}")
                 continue
             pairs = zip(values, answer, strict=True)
-            found = [(i, *pair) for i, pair in enumerate(pairs, start=1) if not _same(*pair)]
+            found = [(i, *pair) for i, pair in enumerate(pairs, start=1) if not same(*pair)]
             if found:
                 wrong.append(f"{zone}: {text} (row, Flink, here): {found[:3]}")
     assert not wrong, "\n".join(wrong)
@@ -95,10 +62,10 @@ def test_values(part: int, tmp_path: Path) -> None:
 def test_what_is_said_to_differ_differs(tmp_path: Path) -> None:
     here = Here(tmp_path)
     equal = []
-    for zone, texts in _groups(list(_different())):
+    for zone, texts in _groups(list(different())):
         for text, answer in zip(texts, here.answers(zone, texts), strict=True):
             values = _results()[zone, text]["values"]
             assert isinstance(answer, list), f"{text} fails: {answer}"
-            if all(_same(*pair) for pair in zip(values, answer, strict=True)):
+            if all(same(*pair) for pair in zip(values, answer, strict=True)):
                 equal.append((zone, text))
     assert equal == []

@@ -56,6 +56,7 @@ ZONED = ("moments", "formats", "casts", "zones")
 ZONES = ("America/New_York", "GMT+05:30")
 _OF_ZONE = re.compile(r"\blz|LTZ|UNIXTIME|UNIX_TIME|CONVERT")
 
+_CAST = re.compile(r"(TRY_)?CAST\(")
 _HOLE = re.compile(r"\{([a-z]+)\}")
 
 
@@ -91,3 +92,9 @@ def expressions() -> dict[str, list[tuple[str, str]]]:
     for zone in ZONES:
         out[zone] = [(f, text) for f, text in out["UTC"] if f in ZONED and _OF_ZONE.search(text)]
     return out
+
+
+def casts() -> dict[str, list[tuple[str, str]]]:
+    """Those of :func:`expressions` that cast columns, in one zone. What TRY_CAST casts, CAST casts as well."""
+    texts = [text for family, text in expressions()["UTC"] if family == "casts" and _CAST.match(text)]
+    return {"UTC": [("casts", text) for text in dict.fromkeys([*texts, *(t.removeprefix("TRY_") for t in texts)])]}
