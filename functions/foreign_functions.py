@@ -51,5 +51,6 @@ REPLACEMENTS: dict[str, str] = {
     "TO_JSON": "write JSON_STRING(x)",
     "TO_NUMBER": "write CAST(s AS DECIMAL(10, 2))",
     "TOP": "write LIMIT 5 at the end of the query",
+    "TRY_CONVERT": "write TRY_CAST(x AS type)",
     "ZEROIFNULL": "write COALESCE(x, 0)",
 }

@@ -80,8 +80,10 @@ _NO_SQL = {
     "~": ("'~' is not an operator of Flink SQL", "REGEXP(s, 'pattern')"),
 }
 _FOREIGN_WORDS = {
+    "->": "write JSON_VALUE(s, '$.a'), or JSON_QUERY(s, '$.a') for an object or array",
     "ANTI": "write WHERE NOT EXISTS (SELECT 1 FROM ...)",
     "ILIKE": "write LOWER(s) LIKE LOWER(p)",
+    "LATERAL": "write a comma before LATERAL, or CROSS JOIN UNNEST(t.a) AS u (x) for LATERAL VIEW EXPLODE",
     "REGEXP": "write REGEXP(s, 'pattern')",
     "RLIKE": "write REGEXP(s, 'pattern')",
     "SEMI": "write WHERE EXISTS (SELECT 1 FROM ...)",

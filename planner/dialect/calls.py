@@ -16,10 +16,13 @@ from typing import ClassVar
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
+from stateplan.common.errors import SqlError
+from stateplan.functions.foreign_functions import REPLACEMENTS
 from stateplan.functions.literals import CLOCK_UNITS, SPANS, TIME_UNITS
-from stateplan.functions.table import functions
+from stateplan.functions.table import functions, unknown_function
 from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.base import with_position
+from stateplan.planner.dialect.errors import place_of_token
 from stateplan.planner.dialect.json_calls import JsonCallParser
 
 NO_PARENTHESES = frozenset(function.name for function in functions() if function.syntax == "FUNCTION_ID")
@@ -97,7 +100,7 @@ class CallParser(JsonCallParser):
         last = self._prev
         special = self._SPECIAL.get(word) if not parts or len(parts) == 1 else None
         self._expect("(")
-        arguments = special(self) if special else self._arguments()
+        arguments = special(self) if special else self._arguments_of(start)
         nulls = self._null_treatment(word)
         self._expect(")", expected=", or )")
         nulls = nulls or self._null_treatment(word)
@@ -110,6 +113,16 @@ class CallParser(JsonCallParser):
             node.set(PATH, parts)
         node.meta.update(line=start.line, col=start.col, start=start.start, end=last.end)
         return self._after_call(node, start)
+
+    def _arguments_of(self, name: Token) -> list[exp.Expr]:
+        """Arguments. A reserved word among those of a function of other databases, as in ``DATEDIFF(DAY, a, b)``, is an
+        unknown function."""
+        try:
+            return self._arguments()
+        except SqlError as error:
+            if error.code == "SQL008" and name.text.upper() in REPLACEMENTS:
+                raise unknown_function(name.text, (), place_of_token(name, self.sql)) from error
+            raise
 
     def _null_treatment(self, word: str) -> str | None:
         """IGNORE NULLS or RESPECT NULLS of ARRAY_AGG, which Flink takes behind the argument, too."""

@@ -22,7 +22,7 @@ from stateplan.planner.dialect.base import with_position
 from stateplan.planner.dialect.calls import CONTEXT_VARIABLES, NO_PARENTHESES, CallParser
 from stateplan.planner.dialect.errors import place_of_token
 from stateplan.planner.dialect.keywords import words
-from stateplan.planner.dialect.literals import check_interval, check_temporal
+from stateplan.planner.dialect.literals import check_interval, check_temporal, unit_within
 from stateplan.planner.dialect.types import logical_type
 
 #: Reserved words that may be called as functions.
@@ -356,7 +356,11 @@ class ExpressionParser(CallParser):
         else:
             text = self._string("a text such as '5', then its unit: INTERVAL '5' SECOND")
         unit_token = self._curr
-        unit, _ = self._interval_qualifier()
+        try:
+            unit, _ = self._interval_qualifier()
+        except SqlError as error:
+            error.hint = unit_within(text.name) or error.hint
+            raise
         check_interval(text.name, unit, place_of_token(text_token, self.sql))
         node = exp.Interval(this=text, unit=self._mark(exp.Var(this=unit), unit_token))
         result: exp.Expr = self._mark(node, token)

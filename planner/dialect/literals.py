@@ -64,3 +64,12 @@ def check_interval(text: str, qualifier: str, place: Place) -> None:
         expected += f"'{example}'"
     if not re.fullmatch(rf"\s*[+-]?{form}\s*", text):
         raise SqlError("SQL006", text=text, kind=f"an interval of {qualifier}", place=place, expected=expected)
+
+
+_NUMBER_AND_UNIT = re.compile(r"\s*([+-]?\d+)\s*(year|quarter|month|week|day|hour|minute|second)s?\s*", re.IGNORECASE)
+
+
+def unit_within(text: str) -> str | None:
+    """The hint for an INTERVAL literal whose unit is in its text, as in PostgreSQL: ``INTERVAL '1 day'``."""
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    return f"write INTERVAL '{match[1]}' {match[2].upper()}" if match else None
