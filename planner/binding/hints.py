@@ -275,9 +275,12 @@ class TtlHints:
                 continue
             relation_names = [n for n in names if n]
             place = place_of(node.this if isinstance(node, exp.EQ) else node, self.source)
-            hint = nearest(key, relation_names) or "a table with an alias is known by its alias only"
+            hint = nearest(key, relation_names) or (
+                "a table with an alias is known by its alias only" if relation_names else None
+            )
             if hint_name == "STATE_TTL" and isinstance(node, exp.EQ):
-                hint = f"{hint if hint.endswith('?') else hint + ','} or {_in_plan(node.expression.name)}"
+                line = _in_plan(node.expression.name, relation_names)
+                hint = line if hint is None else f"{hint if hint.endswith('?') else hint + ','} or {line}"
             expected = one_of(relation_names) or "no hint: there is no table"
             raise SqlError("SQL123", what=hint_name, key=key, place=place, expected=expected, hint=hint)
 
@@ -306,9 +309,10 @@ QUERY_STATES = ("leftState", "rightState")
 """Names by which a hint means the states of the joins that queries in expressions become."""
 
 
-def _in_plan(ttl: str) -> str:
-    """The line that sets a TTL where a hint cannot."""
-    return f"set it in the plan: ALTER PLAN 'plan.json' SET TTL '{ttl}' FOR deduplicate"
+def _in_plan(ttl: str, names: Sequence[str]) -> str:
+    """The line that sets a TTL where a hint cannot, by what a SELECT of these tables mostly keeps."""
+    selector = "join.left" if len(names) > 1 else "group-aggregate" if names else "deduplicate"
+    return f"set it in the plan: ALTER PLAN 'plan.json' SET TTL '{ttl}' FOR {selector}"
 
 
 def _parts(key: str) -> list[str]:

@@ -56,9 +56,17 @@ def test_a_query_with_state_takes_its_hint_itself() -> None:
     assert [t for t in ttls(query) if t.endswith("1 d")] == ["group-aggregate 1 d"]
 
 
-def test_where_no_operator_takes_it_the_refusal_shows_how_to_set_it_in_the_plan() -> None:
-    query = "SELECT /*+ STATE_TTL('t' = '1 d') */ k FROM (SELECT k, COUNT(*) FROM t GROUP BY k) AS q"
+@pytest.mark.parametrize(
+    ("query", "selector"),
+    [
+        ("SELECT /*+ STATE_TTL('t' = '1 d') */ k FROM (SELECT k, COUNT(*) FROM t GROUP BY k) AS q", "group-aggregate"),
+        ("SELECT /*+ STATE_TTL('t' = '1 d') */ a.k FROM t AS a JOIN t AS b ON a.k = b.k", "join.left"),
+        (f"SELECT /*+ STATE_TTL('x' = '1 d') */ k FROM {NUMBERED} WHERE n = 1", "deduplicate"),
+    ],
+)
+def test_where_no_operator_takes_it_the_refusal_shows_how_to_set_it_in_the_plan(query: str, selector: str) -> None:
     with pytest.raises(SqlError) as refused:
         environment().explain_sql(query)
     assert refused.value.code == "SQL123"
-    assert "ALTER PLAN 'plan.json' SET TTL '1 d' FOR " in str(refused.value.hint)
+    assert str(refused.value.hint).endswith(f"ALTER PLAN 'plan.json' SET TTL '1 d' FOR {selector}")
+    assert ("alias" in str(refused.value.hint)) == (selector != "deduplicate")
