@@ -156,18 +156,6 @@ def _counted_fields(e: pl.Expr, dtype: Any, fields: Iterable[tuple[str, LogicalT
     return pl.struct([_counted(e.struct.field(name), dtypes[name], t).alias(name) for name, t in fields])
 
 
-def by_dtype(e: pl.Expr, dtype: Any) -> pl.Expr:
-    """A column whose counts of nanoseconds, wherever they are, are Datetimes in microseconds."""
-    if dtype == pl.Int128:
-        return (e // 1000).cast(pl.Int64).cast(pl.Datetime("us"))
-    if stored_dtype(dtype) == dtype:
-        return e
-    if isinstance(dtype, pl.List):
-        return e.list.eval(by_dtype(pl.element(), dtype.inner))
-    fields = [by_dtype(e.struct.field(f.name), f.dtype).alias(f.name) for f in dtype.fields]
-    return pl.when(e.is_not_null()).then(pl.struct(fields))
-
-
 def of_text(micros: pl.Expr, text: pl.Expr) -> pl.Expr:
     """The count of nanoseconds of a text, given the Datetime that it is but for what is below the microsecond."""
     below = text.str.extract(r"\.[0-9]{6}([0-9]{1,3})").str.pad_end(3, "0").cast(pl.Int64).fill_null(0)

@@ -11,7 +11,9 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.common.ttl import NEVER
-from stateplan.common.values.nanoseconds import by_dtype
+from stateplan.common.types import LogicalType
+from stateplan.common.values.codecs import codec
+from stateplan.common.values.nanoseconds import stored_dtype
 from stateplan.runtime.inspect.state_figures import UNDATED, current_rows
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
 
@@ -99,7 +101,7 @@ def _shaped(request: RowRequest, rows: pl.DataFrame, cut: int | None) -> pl.Data
         end = time + request.ttl
         late = pl.when(end.is_between(0, _END_OF_DATES)).then(end)
     old = pl.lit(False) if cut is None else pl.col(ACCESS_TIME) <= cut
-    columns = [by_dtype(pl.col(name), dtype).cast(_portable(dtype)) for name, dtype in _kept(request).items()]
+    columns = [_with_texts(pl.col(name), dtype).cast(_portable(dtype)) for name, dtype in _kept(request).items()]
     columns = [_text_of_time(e, request.table.schema[n]) for e, n in zip(columns, _kept(request), strict=True)]
     return rows.select(
         *(e.alias(request.labels[n]) for e, n in zip(columns, _kept(request), strict=True)),
@@ -123,9 +125,22 @@ def _portable(dtype: pl.DataType) -> pl.DataType:
         return pl.List(_portable(dtype.inner))  # type: ignore[arg-type] # an instance in a schema
     if isinstance(dtype, pl.Struct):
         return pl.Struct({f.name: _portable(f.dtype) for f in dtype.fields})  # type: ignore[arg-type] # an instance in a schema
-    if dtype == pl.Int128:  # a TIMESTAMP of nanoseconds
-        return pl.Datetime("us")
-    return pl.String() if isinstance(dtype, pl.Null) else dtype
+    return pl.String() if dtype in (pl.Int128, pl.Null) else dtype
+
+
+_NANOSECONDS = codec(LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=9))
+
+
+def _with_texts(e: pl.Expr, dtype: Any) -> pl.Expr:
+    """A column whose timestamps of nanoseconds, wherever they are, are texts: Spark's have microseconds."""
+    if dtype == pl.Int128:
+        return _NANOSECONDS.sql(e, "UTC")
+    if stored_dtype(dtype) == dtype:
+        return e
+    if isinstance(dtype, pl.List):
+        return e.list.eval(_with_texts(pl.element(), dtype.inner))
+    fields = [_with_texts(e.struct.field(f.name), f.dtype).alias(f.name) for f in dtype.fields]
+    return pl.when(e.is_not_null()).then(pl.struct(fields))
 
 
 def _text_of_time(column: pl.Expr, dtype: pl.DataType) -> pl.Expr:
