@@ -6,8 +6,9 @@ that is 0 without values, and the ``AvgVarianceConvertlet`` of ``StandardConvert
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
@@ -231,32 +232,56 @@ def _variance(window: _Window, operand: Rex, result: LogicalType, sample: bool, 
 
 
 def _window(binder: Binder, node: exp.Expr) -> _Window:
-    spec = node
-    base = node.args.get("alias")
-    if base is not None:
-        if any(node.args.get(part) for part in ("partition_by", "order", "spec")):
-            raise not_supported("a window that builds on another", binder.place(node))
-        spec = _named_window(binder, base)
-    partition = tuple(binder.bind(e) for e in spec.args.get("partition_by") or ())
-    order = spec.args.get("order")
+    parts = _parts(binder, node)
+    partition = tuple(binder.bind(e) for e in parts.get("partition_by") or ())
+    order = parts.get("order")
     keys = tuple(
         (binder.bind(o.this), not o.args.get("desc"), not o.args.get("nulls_first"))
         for o in (() if order is None else order.expressions)
     )
     for item, (key, _, _) in zip(() if order is None else order.expressions, keys, strict=True):
         check_ordered(key.type, binder.place(item))
-    window_spec = spec.args.get("spec")
+    window_spec = parts.get("spec")
     frame = None if window_spec is None else _frame(binder, window_spec)
     return _Window(partition, keys, frame, binder.place(node), binder.scope.over_hint)
 
 
-def _named_window(binder: Binder, name: exp.Expr) -> exp.Expr:
-    window = binder.named_windows.get(name.name)
-    if window is None:
-        raise SqlError(
-            "SQL105.no_window", name=name.name, place=binder.place(name), hint=nearest(name.name, binder.named_windows)
-        )
-    return window
+def named_windows(windows: Sequence[exp.Expr], place: Callable[[exp.Expr], Place]) -> dict[str, exp.Expr]:
+    """The windows of a WINDOW clause by their names. Raises SqlError SQL105 for two of one name."""
+    by_name: dict[str, exp.Expr] = {}
+    for window in windows:
+        if window.this.name in by_name:
+            raise SqlError("SQL105.twice", name=window.this.name, place=place(window.this))
+        by_name[window.this.name] = window
+    return by_name
+
+
+def _parts(binder: Binder, node: exp.Expr, above: tuple[str, ...] = ()) -> dict[str, Any]:
+    """PARTITION BY, ORDER BY and frame of a window, with those of the window that it builds on.
+
+    Args:
+        above: the names of the windows that build on it.
+    """
+    parts = {key: part for key in ("partition_by", "order", "spec") if (part := node.args.get(key))}
+    base = node.args.get("alias")
+    if base is None:
+        return parts
+    name, windows = base.name, binder.named_windows
+    if name not in windows:
+        raise SqlError("SQL105.no_window", name=name, place=binder.place(base), hint=nearest(name, windows))
+    if name in above:
+        raise SqlError("SQL105.own_base", name=name, place=binder.place(base))
+    inherited_parts = _parts(binder, windows[name], (*above, name))
+    problem = None
+    if "partition_by" in parts:
+        problem = "cannot have a PARTITION BY"
+    elif "order" in parts and "order" in inherited_parts:
+        problem = "cannot have a second ORDER BY"
+    elif parts and "spec" in inherited_parts:
+        problem = f"cannot have more parts, because '{name}' has ROWS or RANGE"
+    if problem is not None:
+        raise SqlError("SQL105.second_part", name=name, problem=problem, place=binder.place(node))
+    return inherited_parts | parts
 
 
 def _frame(binder: Binder, spec: exp.Expr) -> Frame:

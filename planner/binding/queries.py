@@ -39,6 +39,7 @@ from stateplan.planner.binding.joins import bind_join
 from stateplan.planner.binding.lateral import bind_lateral, is_lateral_query
 from stateplan.planner.binding.match import bind_match
 from stateplan.planner.binding.ordering import Ordering, order_query
+from stateplan.planner.binding.over import named_windows
 from stateplan.planner.binding.process_tables import bind_process_table
 from stateplan.planner.binding.qualify import bind_qualify, qualified
 from stateplan.planner.binding.scope import Relation, Scope, first_repeated
@@ -186,7 +187,7 @@ class QueryBinder:
         condition_node = node.args.get("where")
         if condition_node is not None:
             rel = Filter(rel, ExpressionBinder(scope, "WHERE").condition(condition_node.this, "WHERE"))
-        windows = {w.this.name: w for w in node.args.get("windows") or ()}
+        windows = named_windows(node.args.get("windows") or (), self.place)
         items = self._laid_out(self._items(node.expressions, scope), targets)
         ordering = Ordering.of(node, self.source, top)
         only = hints.key_of(scope.relations)

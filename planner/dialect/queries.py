@@ -263,9 +263,6 @@ class QueryParser(MatchParser):
         name = self._name("a name of a window")
         self._expect("AS")
         window = self._window(None, start)
-        base = window.args.get("alias")
-        if base is not None:
-            raise self._unsupported("a window that builds on another")
         window.set("this", name)
         return self._mark(window, start)
 
