@@ -106,6 +106,8 @@ def test_with_recursive_is_for_queries_that_do_not_read_themselves(tmp_path: Pat
         ("SELECT 'a' REGEXP 'a' FROM t", "SQL001", "REGEXP(s, 'pattern')"),
         ("SELECT id FROM t WHERE 'a' ~ 'a'", "SQL003", "REGEXP(s, 'pattern')"),
         ("SELECT id ^ 2 FROM t", "SQL003", "POWER(x, y)"),
+        ("SELECT BOOL_AND(id > 1) FROM t", "SQL200", "MIN(condition)"),
+        ("SELECT TRY_CONVERT(INT, 'a') FROM t", "SQL200", "TRY_CAST(x AS type)"),
         ("SELECT 'a' -> 'b' FROM t", "SQL001", "JSON_VALUE(s, '$.a')"),
         ("SELECT 'a' ->> 'b' FROM t", "SQL001", "JSON_VALUE(s, '$.a')"),
         ("SELECT DATEDIFF(DAY, CURRENT_DATE, CURRENT_DATE) FROM t", "SQL200", "TIMESTAMPDIFF(DAY, a, b)"),
