@@ -65,6 +65,7 @@ def _differs(source: LogicalType, target: LogicalType) -> bool:
 def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_cast: bool = False) -> Rex:
     """CAST (or TRY_CAST) of ``rex`` to ``target``; ``target``'s own nullability is ignored.
 
+    Nothing is cast to a processing time, whose value is always the clock. Flink casts columns to it, but not constants.
     ``rex`` itself when its type is ``target`` apart from nullability; a constant where Flink folds one; a CASE for
     BOOLEAN to an exact number and ``<> 0`` for the reverse, as Flink writes them.
 
@@ -72,6 +73,8 @@ def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_c
         SqlError: SQL204, for types that cannot be cast.
     """
     source = rex.type
+    if source.kind is None and (target.kind == "PROCTIME" or isinstance(rex, Literal)):
+        target = replace(target, kind=None)
     if same_type(source, target) and (not try_cast or source.nullable):
         return rex
     if not castable(source, target):
