@@ -65,15 +65,16 @@ def _differs(source: LogicalType, target: LogicalType) -> bool:
 def cast_rex(rex: Rex, target: LogicalType, place: Place | None = None, *, try_cast: bool = False) -> Rex:
     """CAST (or TRY_CAST) of ``rex`` to ``target``; ``target``'s own nullability is ignored.
 
-    Nothing is cast to a processing time, whose value is always the clock. Flink casts columns to it, but not constants.
-    ``rex`` itself when its type is ``target`` apart from nullability; a constant where Flink folds one; a CASE for
-    BOOLEAN to an exact number and ``<> 0`` for the reverse, as Flink writes them.
+    Nothing is cast to a processing time, whose value is always the clock. Flink casts columns to it, and not constant
+    texts. ``rex`` itself when its type is ``target`` apart from nullability; a constant where Flink folds one; a CASE
+    for BOOLEAN to an exact number and ``<> 0`` for the reverse, as Flink writes them.
 
     Raises:
         SqlError: SQL204, for types that cannot be cast.
     """
     source = rex.type
-    if source.kind is None and (target.kind == "PROCTIME" or isinstance(rex, Literal)):
+    is_text = isinstance(rex, Literal) and source.is_string and rex.value is not None
+    if source.kind is None and (target.kind == "PROCTIME" or is_text):
         target = replace(target, kind=None)
     if same_type(source, target) and (not try_cast or source.nullable):
         return rex

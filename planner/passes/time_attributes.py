@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from stateplan.common.errors import SqlError
 from stateplan.common.types import LogicalType
-from stateplan.functions.rex import Call, InputRef, PatternInputRef, Rex
+from stateplan.functions.rex import Call, InputRef, Literal, PatternInputRef, Rex
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.relations import (
     Aggregate,
@@ -109,6 +109,8 @@ def _retyped(rex: Rex, fields: Sequence[tuple[str, LogicalType]]) -> Rex:
 def _stamp(rex: Rex) -> Rex:
     if rex.type.kind == "ROWTIME":
         return call("CAST", (rex,), replace(rex.type, kind=None))
+    if isinstance(rex, Literal):  # NULL is not the clock, as it is in Flink
+        return replace(rex, type=replace(rex.type, kind=None))
     return Call(_TIMESTAMP.as_nullable(rex.type.nullable), (rex,), "$PROCTIME_MATERIALIZE$1")
 
 
@@ -127,7 +129,7 @@ def _call(rex: Rex) -> Rex:
         return with_operands(rex, operands)  # it only says that the time is never NULL
     makes_one = kind(rex) == "REINTERPRET" or (kind(rex) == "CAST" and all(o.type.kind is None for o in operands))
     new = with_operands(rex, [_stamp(o) if o.type.kind is not None else o for o in operands])
-    if isinstance(new, Call) and new.type.kind == "ROWTIME" and not makes_one:
+    if isinstance(new, Call) and new.type.kind is not None and not makes_one:
         new = replace(new, type=replace(new.type, kind=None))
     inner = new.children[0]
     return inner if kind(new) == "CAST" and inner.type == new.type else new

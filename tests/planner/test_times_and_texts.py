@@ -1,4 +1,4 @@
-"""Time attributes that are compared with texts."""
+"""Time attributes in comparisons with texts, and in calls beside other times."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ ROWS = f"(SELECT PROCTIME() AS pt, s FROM (VALUES ('{LATE}')) AS r(s))"
 )
 def test_a_processing_time_is_compared_with_the_text_and_not_with_the_clock(condition: str, holds: bool) -> None:
     assert TableEnvironment.create().sql_query(f"SELECT {condition} FROM {ROWS}").to_polars().rows() == [(holds,)]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "CASE WHEN s = '' THEN pt ELSE lt END",
+        "IF(s = '', pt, lt)",
+        "COALESCE(CASE WHEN s = '' THEN pt END, lt)",
+        "COALESCE(NULLIF(lt, pt), pt)",
+        f"COALESCE(NULLIF(pt, CASE WHEN s = '{LATE}' THEN pt END), lt)",
+        "COALESCE(IF(s = '', pt, CAST(NULL AS TIMESTAMP_LTZ(3))), lt)",
+    ],
+)
+def test_a_call_with_a_processing_time_is_not_the_clock(call: str) -> None:
+    rows = f"(SELECT pt, s, CAST(s AS TIMESTAMP_LTZ(3)) AS lt FROM {ROWS})"
+    query = f"SELECT CAST({call} AS STRING) FROM {rows}"
+    assert TableEnvironment.create().sql_query(query).to_polars().rows() == [(f"{LATE}.000",)]
 
 
 def test_a_constant_is_folded_as_in_flink() -> None:
