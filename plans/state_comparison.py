@@ -35,6 +35,7 @@ from stateplan.plans.derivation import (
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
 from stateplan.plans.lineage import Lineage, lineage
+from stateplan.plans.phases import in_one_phase
 from stateplan.plans.value_tables import Grouped, table_sources
 
 
@@ -61,14 +62,18 @@ class PlanSide:
     def __init__(self, document: PlanDocument, past_ttls: Mapping[int, Sequence[int]] | None = None) -> None:
         self.document = document
         self.past_ttls = past_ttls or {}
-        self.graph: ExecGraph = document.graph
-        self.prints = fingerprints(self.graph)
-        self.uids = uids(self.graph, self.prints)
+        self.prints = fingerprints(document.graph)
+        self.uids = uids(document.graph, self.prints)
+        self.graph: ExecGraph = in_one_phase(document.graph)
         self.lineages = lineage(self.graph)
         self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
 
     def operator(self, node: ExecNode) -> Operator:
-        return Operator(node.id, node.title, self.uids[node.id])
+        return Operator(node.id, self.document.graph.node(node.id).title, self.uids[node.id])
+
+    def state_name(self, node: ExecNode) -> str:
+        """The name of a node's first state, by which its tables are named."""
+        return self.document.graph.node(node.id).state_names[0]
 
     def ttls(self, node: ExecNode) -> list[int]:
         """After how many milliseconds rows of each state of a node may have expired; 0 for never."""
@@ -197,20 +202,27 @@ class StateComparison:
         simple = all(is_simple(c, r) for n in (old, new) for c, r in _calls(n))
         arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
         same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state
-        if same_groups and was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1]):
+        state_names = self.old.state_name(old), self.new.state_name(new)
+        other_phases = state_names[0] != state_names[1]
+        same_calls = was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1])
+        if same_groups and same_calls and not other_phases:
             return "identical", [], None
+        key_places = {old_input.fields[k]: k for k in reversed(old.grouping)}
         fields = tuple(
-            _place(old_input.fields, h, i) if i in new.grouping else None for i, h in enumerate(new_input.fields)
+            (i if i in old.grouping and old_input.fields[i] == h else key_places[h]) if i in new.grouping else None
+            for i, h in enumerate(new_input.fields)
         )
         move = StateMove((fields,), tuple(s for s in sources if s is not None))
         others = [agg_text(c, names[1]) for c in new.agg_calls if not keeps_numbers(c)]
         others += [agg_text(c, names[0]) for c in old.agg_calls if not keeps_numbers(c)]
         if others:
             return "reset", [f"the state of {others[0]} cannot be rewritten"], None
-        if not simple:
+        if other_phases and not simple and any(self.old.ttls(old)):
+            return "reset", ["single values expire otherwise in one phase and in two"], None
+        if not simple or other_phases:
             grouped = [
-                Grouped(node, side.graph.input_types(node)[0], side.inputs(node)[0])
-                for side, node in ((self.old, old), (self.new, new))
+                Grouped(node, side.graph.input_types(node)[0], side.inputs(node)[0], name)
+                for side, node, name in zip((self.old, self.new), (old, new), state_names, strict=True)
             ]
             tables = table_sources(grouped[0], grouped[1], move)
             if tables is None:
@@ -222,7 +234,9 @@ class StateComparison:
         derived_calls = [agg_text(c, names[1]) for c, h in zip(new.agg_calls, now, strict=True) if h not in was]
         reasons = [f"{', '.join(removed_calls)} is no longer kept"] if removed_calls else []
         reasons += [f"{', '.join(derived_calls)} follows from what is kept"] if derived_calls else []
-        return "rewrite" if simple else "derive", reasons or ["its columns are reordered"], move
+        if other_phases:
+            reasons.append("its groups are taken over by the same aggregate in other phases")
+        return "rewrite" if simple and not other_phases else "derive", reasons or ["its columns are reordered"], move
 
     def _groups(self, old: GroupAggregate, new: GroupAggregate, move: StateMove) -> Outcome:
         """An aggregate by other keys, or of some of the groups."""
@@ -234,6 +248,8 @@ class StateComparison:
         if ttl:
             reason = f"groups that have expired after {format_ttl(ttl)} are missing in larger groups"
             return "reset", [reason], None
+        if merges and move.tables and self.old.state_name(old) != self.new.state_name(new):
+            return "reset", ["groups cannot be merged and get other phases at once"], None
         if merges and len(move.tables) > 1:
             return "reset", ["single values of groups (DISTINCT, MIN or MAX over updates) cannot be merged"], None
         if inexact:

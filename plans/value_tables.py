@@ -24,11 +24,13 @@ class Grouped:
         node: the aggregate.
         row: the type of its input.
         rows: the lineage of its input.
+        state_name: by which its tables are named.
     """
 
     node: GroupAggregate
     row: LogicalType
     rows: Lineage
+    state_name: str
 
     @property
     def kernel(self) -> GroupAggregateKernel:
@@ -37,7 +39,9 @@ class Grouped:
 
         node = self.node
         flags = tuple(node.agg_call_need_retractions)
-        return GroupAggregateKernel(self.row, node.grouping, node.agg_calls, flags, False, node.need_retraction)
+        return GroupAggregateKernel(
+            self.row, node.grouping, node.agg_calls, flags, False, node.need_retraction, self.state_name
+        )
 
     def meaning(self, values: Values) -> tuple[str, frozenset[str | None], bool, bool]:
         """What a table of values holds, but for its group key."""

@@ -13,6 +13,7 @@ from stateplan.runtime.kernels.common.accumulators import Changes, MergeableFold
 from stateplan.runtime.kernels.common.key_ids import Ints, key_ids
 from stateplan.runtime.kernels.common.topn import TopN
 from stateplan.runtime.kernels.group_aggregate import BORN, ROWS, GroupAggregateKernel
+from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.runtime.state.runs import WRITTEN
 
 
@@ -39,6 +40,11 @@ class MergeGroups:
     """
 
     kernel: GroupAggregateKernel
+
+    @staticmethod
+    def of(kernel: GroupAggregateKernel | GlobalGroupAggregateKernel) -> MergeGroups:
+        """For an aggregate in one phase or in two."""
+        return MergeGroups(kernel.partials.kernel if isinstance(kernel, GlobalGroupAggregateKernel) else kernel)
 
     def __call__(self, tables: Sequence[pl.DataFrame | None]) -> Sequence[pl.DataFrame | None]:
         rows, *rest = tables

@@ -121,5 +121,5 @@ def _filters(move: Move | None, number: int) -> tuple[Rex, ...]:
     return tuple(move.filters[number]) if move is not None and move.filters else ()
 
 
-_GATHERS: Mapping[str, Callable[[Any], Gather]] = {"first": FirstRows, "groups": MergeGroups}
+_GATHERS: Mapping[str, Callable[[Any], Gather]] = {"first": FirstRows, "groups": MergeGroups.of}
 """By the form of a move, what the receiver makes of the rows, by its kernel; nothing for the others."""

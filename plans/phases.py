@@ -1,0 +1,61 @@
+"""Aggregates in two phases as what they are in one: their state is the same, under another name.
+
+So a plan is compared with one that was compiled with or without mini-batch, or with another strategy for phases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stateplan.common.types import LogicalType, RowField
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.exchange import Exchange
+from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate, LocalGroupAggregate
+from stateplan.functions.rex import InputRef
+
+
+def in_one_phase(graph: ExecGraph) -> ExecGraph:
+    """A plan whose aggregates in two phases are in one: a projection that adds the key to the row, which is how the
+    state of a global phase numbers it, and an aggregate by these fields. Ids stay."""
+    nodes = [new for node in graph.nodes if isinstance(node, GlobalGroupAggregate) for new in _parts(graph, node)]
+    return graph.replace(nodes) if nodes else graph
+
+
+def _parts(graph: ExecGraph, node: GlobalGroupAggregate) -> Iterator[ExecNode]:
+    """What takes the place of a global phase, its exchange and its local phase; nothing where other operators are
+    between them, as with a split DISTINCT."""
+    (exchange,) = graph.inputs(node)
+    if not isinstance(exchange, Exchange) or len(graph.consumers(exchange)) > 1:
+        return
+    (local,) = graph.inputs(exchange)
+    if not isinstance(local, LocalGroupAggregate) or len(graph.consumers(local)) > 1:
+        return
+    (row,) = graph.input_types(local)
+    keys = [row.fields[key].type for key in local.grouping]
+    width = len(row.fields)
+    whole = LogicalType("ROW", fields=(*row.fields, *(RowField(f"key{i}", t) for i, t in enumerate(keys))))
+    projection = (*range(width), *local.grouping)
+    yield Calc(
+        id=local.id,
+        type="stream-exec-calc_1",
+        input_properties=local.input_properties,
+        output_type=whole,
+        projection=tuple(InputRef(whole.fields[i].type, field) for i, field in enumerate(projection)),
+    )
+    yield exchange.replace(output_type=whole)
+    yield GroupAggregate(
+        id=node.id,
+        type="stream-exec-group-aggregate_1",
+        configuration=node.configuration,
+        input_properties=node.input_properties,
+        output_type=node.output_type,
+        grouping=tuple(range(width, width + len(keys))),
+        agg_calls=node.agg_calls,
+        agg_call_need_retractions=node.agg_call_need_retractions,
+        generate_update_before=node.generate_update_before,
+        need_retraction=node.need_retraction,
+        state=tuple(state.model_copy(update={"name": GroupAggregate.STATE_NAMES[0]}) for state in node.state),
+    )
