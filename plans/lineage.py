@@ -254,11 +254,12 @@ def _meaningful(node: ExecNode) -> dict[str, Any]:
     table_part = data.get("dynamicTableSink") or (data.get("temporalTable") or {}).get("lookupTableSource") or {}
     resolved_table = (table_part.get("table") or {}).get("resolvedTable") or {}
     if resolved_table.get("options"):
-        resolved_table["options"] = _identity(resolved_table["options"]) or resolved_table["options"]
+        resolved_table["options"] = data_identity(resolved_table["options"]) or resolved_table["options"]
     return data
 
 
-def _identity(options: Mapping[str, str]) -> Mapping[str, str] | None:
+def data_identity(options: Mapping[str, str]) -> Mapping[str, str] | None:
+    """The options of a table that say which data it has; None where its connector does not say that."""
     connector = known_connector(options)
     return options if connector is None else connector.identity(options)
 
@@ -267,7 +268,7 @@ def lineage_of_table(node: TableSourceScan) -> str:
     """Which data the table of a scan holds, as a hash."""
     table = node.scan_table_source.table
     options = table.resolved_table.options if table.resolved_table is not None else None
-    own_data = _identity(options or {})
+    own_data = data_identity(options or {})
     return _hash("table", own_data if options and own_data is not None else [table.identifier, options])
 
 
@@ -281,7 +282,7 @@ def _scan(node: TableSourceScan) -> Lineage:
     physical = tuple(c.name for c in schema if c.kind == "PHYSICAL")
     metadata = {c.name: c.metadata_key or c.name for c in schema if c.kind == "METADATA"}
     fmt = known_format(options)
-    own_data = _identity(options)
+    own_data = data_identity(options)
     identity = own_data if options and own_data is not None else [table["identifier"], options]
     abilities = ability_meaning(spec.abilities, physical)
     rows = _hash("scan", own, identity, abilities)

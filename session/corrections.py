@@ -14,6 +14,7 @@ from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.side_outputs import side_output
 from stateplan.plans.backfill import upstream
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.lineage import data_identity
 from stateplan.plans.state_comparison import PlanSide
 
 Path = tuple[str, ...]
@@ -33,7 +34,8 @@ def corrected_sinks(old: PlanDocument, new: PlanDocument, sources: Mapping[int, 
     sides = PlanSide(old), PlanSide(new)
     old_sinks, new_sinks = _sinks(old.graph), _sinks(new.graph)
     for path, sinks in new_sinks.items():
-        sink, before = sinks[0], old_sinks.get(path, ())
+        sink = sinks[0]
+        before = [was for was in old_sinks.get(path, ()) if _data(was) == _data(sink)]
         table = sink.dynamic_table_sink.table.summary
         if len(sinks) == len(before) and all(
             _rows(sides[0], was) == _rows(sides[1], now) and _sources_continue(new.graph, now, sources)
@@ -56,6 +58,13 @@ def _sinks(graph: ExecGraph) -> Mapping[Path, Sequence[Sink]]:
         if isinstance(node, Sink) and side_output(node) is None:
             sinks[tuple(node.dynamic_table_sink.table.path)].append(node)
     return sinks
+
+
+def _data(sink: Sink) -> Mapping[str, str] | None:
+    """Which data a sink writes, whatever the name of its table; None where its plan does not say that."""
+    table = sink.dynamic_table_sink.table.resolved_table
+    options = None if table is None else table.options
+    return data_identity(options) or options if options else None
 
 
 def _rows(side: PlanSide, sink: Sink) -> list[tuple[str, tuple[str, ...]]]:

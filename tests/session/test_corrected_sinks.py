@@ -16,6 +16,7 @@ CREATE TABLE imported (id BIGINT, product STRING) WITH ('connector' = 'filesyste
 CREATE TABLE counts (product STRING, n BIGINT) WITH ('connector' = 'print');
 CREATE TABLE lines (id BIGINT, product STRING) WITH ('connector' = 'print')
 """
+FILES = "'connector' = 'filesystem', 'path' = '/{}', 'format' = 'debezium-json'"
 COUNTS = "INSERT INTO counts SELECT product, COUNT(*) FROM orders GROUP BY product"
 LINES = "INSERT INTO lines SELECT id, product FROM orders"
 
@@ -52,6 +53,13 @@ def test_sinks_with_other_results_and_new_sinks_are_corrected() -> None:
 
 def test_a_sink_of_a_source_that_begins_is_corrected() -> None:
     assert corrected(plan(COUNTS), plan(COUNTS.replace("orders", "imported"))) == {"counts": "counts"}
+
+
+def test_a_table_at_another_place_is_another_table() -> None:
+    tables = TABLES.replace("n BIGINT) WITH ('connector' = 'print'", f"n BIGINT) WITH ({FILES.format('a')}")
+    moved = tables.replace("'/a'", "'/b'")
+    assert corrected(plan(COUNTS, tables=tables), plan(COUNTS, tables=moved)) == {"counts": None}
+    assert corrected(plan(COUNTS, tables=tables), plan(COUNTS, tables=tables)) == {}
 
 
 @pytest.mark.parametrize(
