@@ -187,10 +187,12 @@ def over_stored(
         stored_fields: the fields of them that state has.
         types: of all their fields.
     """
-    stored = {old.fields[i] for i in stored_fields}
+    places = set(stored_fields)
+    fields = tuple(field if i in places else "" for i, field in enumerate(old.fields))
     filters = []
     for condition in sorted(conditions, key=lambda c: c.text):
-        rex = condition.over(old.fields, types) if condition.fields <= stored and condition.settings == "{}" else None
+        is_stored = condition.fields <= set(fields) and condition.settings == "{}"
+        rex = condition.over(fields, types) if is_stored else None
         if rex is None or not _is_fixed(rex):
             return None
         filters.append(rex)

@@ -53,9 +53,10 @@ AcceptOption = Annotated[
 OutputOption = Annotated[
     Output | None,
     typer.Option(
+        "--output",
         help="What the tables of sinks get. changes (default): the changes that the new plan makes from then on. "
         "corrections: before that, what makes of the rows of the old plan those of the new one. Both plans run over "
-        "the history of the inputs for that."
+        "the history of the inputs for that.",
     ),
 ]
 
@@ -78,7 +79,7 @@ def evolve(
     ] = None,
     file: ScriptOption = None,
     accept: AcceptOption = None,
-    output: OutputOption = None,
+    sink_output: OutputOption = None,
     dry_run: DryRunOption = False,
 ) -> None:
     """Make a checkpoint for a changed plan from the checkpoint of the plan before."""
@@ -87,8 +88,8 @@ def evolve(
     options = settings(pairs)
     if accept is not None:
         options["execution.state-recovery.accept"] = accept.value
-    if output is not None:
-        options["execution.state-recovery.output"] = output.value
+    if sink_output is not None:
+        options["execution.state-recovery.output"] = sink_output.value
     if dry_run:
         _show(console, Session(console, options, file).preview_evolution(plan, checkpoint))
         return

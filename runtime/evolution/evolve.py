@@ -113,10 +113,9 @@ def evolve(submission: Submission, origin: AnyPath, old_plan: Callable[[str], Su
     with ExitStack() as undo:
         undo.callback(lock_folder(folder, submission.tell).release)
         if (folder / FACTS).exists():
-            variant = ".made" if Checkpoint.look(folder).recovered == str(origin) else ""
-            raise CheckpointError(
-                f"CKPT071{variant}", folder=folder, key=RECOVERY_PATH, path=str(origin), dir_key=CHECKPOINT_DIR
-            )
+            if Checkpoint.look(folder).recovered == str(origin):
+                raise CheckpointError("CKPT071.made", folder=folder, path=str(origin), dir_key=CHECKPOINT_DIR)
+            raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=str(origin), dir_key=CHECKPOINT_DIR)
         usable_facts(origin, str(origin))
         old = Snapshot.open(origin)
         check_key_groups(submission.options, old.key_groups, origin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,15 +117,15 @@ class Play:
                     changes.append(f"{sink} {('+I', '-U', '+U', '-D')[kind]} {tuple(row.values())}")
         return sorted(changes)
 
-    def states(self) -> dict[str, list[str]]:
+    def states(self, without: Collection[str] = ()) -> dict[str, list[str]]:
         """The rows of each state table that has any, but for deleted ones, as text and sorted, with their age if it
-        matters."""
+        matters, and ``without`` these columns."""
         out: dict[str, list[str]] = {}
         for spec, state in self._states():
             ages = ["@t"] if any(config.ttl for config in spec.ttl) else []
             for table in spec.kernel.tables:
                 rows = current_rows(table, state)
-                names = [name for name in (*table.schema, *ages) if name not in _NUMBERS]
+                names = [name for name in (*table.schema, *ages) if name not in (*_NUMBERS, *without)]
                 texts = [str(row) for row in rows[names].rows()] if rows.height else []
                 out.setdefault(f"{spec.name}.{table.name}", []).extend(texts)
         return {name: sorted(rows) for name, rows in out.items() if rows}

@@ -99,6 +99,13 @@ def test_groups_are_left_out(tables: Tables) -> None:
     assert goes_on(tables, old, new) == "derive"
 
 
+def test_groups_of_two_phases_are_left_out(tables: Tables) -> None:
+    query = "product, COUNT(*), SUM(big), 0 FROM orders {}GROUP BY product"
+    old, new = insert(query.format(""), MINI_BATCH), insert(query.format("WHERE product <> 'pear' "))
+    assert goes_on(tables, old, new) == "derive"
+    assert goes_on(tables, old, insert(query.format("WHERE product <> 'pear' "), MINI_BATCH)) == "derive"
+
+
 def test_calls_and_keys_of_an_aggregate_in_two_phases_change(tables: Tables) -> None:
     old = insert("product, COUNT(*), SUM(big), 0 FROM orders GROUP BY product, shop", MINI_BATCH)
     new = insert("product, SUM(big), COUNT(*), 0 FROM orders GROUP BY product", MINI_BATCH)
