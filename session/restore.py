@@ -4,7 +4,7 @@ For each table of the plan, as Flink's ``ContextResolvedTableJsonDeserializer`` 
 is one, else the definition the plan holds; the two must have the same columns. Options of both are merged, the
 catalog's win. ``table.plan.restore.catalog-objects`` narrows this down.
 
-Codes: CAT050 to CAT059.
+Codes: CAT050 to CAT055.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind
 from stateplan.common.errors import CatalogError, Place, nearest
 from stateplan.common.options import Role
 from stateplan.common.secrets import Secrets
 from stateplan.common.settings import value
 from stateplan.connectors.rejects import without_errors_table
+from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_table
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
+from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import ContextResolvedTable, ProjectPushDown, ResolvedTable, TableSchema
 from stateplan.planner.catalog.manager import CatalogManager
@@ -50,7 +53,8 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
     Raises:
         CatalogError: CAT050 the table is not in the catalog and the plan does not hold it whole, CAT051 it is not in
             the catalog and the plan's definition must not be used, CAT052 the plan holds no definition and the
-            catalog must not be used, CAT053 its columns have changed, CAT054 it is a view now.
+            catalog must not be used, CAT053 its columns have changed, CAT054 it is a view now, CAT055 it does not take
+            the changes of the plan.
         OptionError: when the options of a table cannot be used; see the connectors.
     """
     from stateplan.connectors.registry import validate_table
@@ -84,7 +88,38 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
         if table is not plan_table:
             changed_nodes.append(with_table(node, table))
     graph = document.graph.replace(changed_nodes) if changed_nodes else document.graph
+    _check_changes(graph, document)
     return RestoredPlan(graph, tuple(dict.fromkeys(notes)))
+
+
+def _check_changes(graph: ExecGraph, document: PlanDocument) -> None:
+    """Whether tables take the changes that reach them. The planner sees to that, but a plan can be edited, and a table
+    be declared otherwise. Raises CatalogError CAT055."""
+    from stateplan.connectors.registry import sink_changelog_mode
+
+    modes = changelog_modes(graph)
+    for node in graph.sinks:
+        if not isinstance(node, Sink):
+            continue
+        table = node.dynamic_table_sink.table
+        options = (table.resolved_table and table.resolved_table.options) or {}
+        (source,) = graph.inputs(node)
+        mode = modes[source.id] or INSERT_ONLY
+        excess = _updates_and_deletions(mode) - _updates_and_deletions(sink_changelog_mode(options, mode))
+        if excess:
+            raise CatalogError(
+                "CAT055",
+                summary=table.summary,
+                operator=f"{source.title}[{source.id}]",
+                changes=" and ".join(sorted(excess, reverse=True)),
+                place=document.place(f"{document.graph.pointer(node)}/dynamicTableSink/table/identifier"),
+            )
+
+
+def _updates_and_deletions(mode: ChangelogMode) -> set[str]:
+    """What a changelog mode has besides insertions."""
+    names = {RowKind.UPDATE_BEFORE: "updates", RowKind.UPDATE_AFTER: "updates", RowKind.DELETE: "deletions"}
+    return {names[kind] for kind in mode if kind in names}
 
 
 def _check_row(node: ExecNode, graph: ExecGraph, table: ContextResolvedTable, place: Place) -> None:

@@ -185,3 +185,18 @@ def test_the_scan_keeps_everything_but_its_table() -> None:
     new = [n for n in result.graph.nodes if isinstance(n, TableSourceScan)]
     assert [n.scan_table_source.abilities for n in new] == [n.scan_table_source.abilities for n in old]
     assert [n.output_type for n in new] == [n.output_type for n in old]
+
+
+@pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL"])
+def test_a_table_that_takes_only_new_rows_does_not_take_deletions(kind: str) -> None:
+    """Whatever the plan says that the sink gets: a plan that was edited may still say ``INSERT``."""
+    outer = PlanDocument.parse(PLAN.read_text().replace('"INNER"', f'"{kind}"'))
+    assert '"inputChangelogMode" : [ "INSERT" ]' in outer.text
+    options = "'connector' = 'filesystem', 'path' = '/rows', 'format' ="
+    table = "CREATE TABLE snk (order_id BIGINT, k BIGINT, product STRING, t STRING) WITH"
+    assert fails(outer, f"{table} ({options} 'json')").startswith(
+        "[CAT055] the table 'default_catalog.default_database.snk' takes no updates and deletions, and calc[6] of "
+        "the plan sends them\n  --> line 174, column 24, at /nodes/6/dynamicTableSink/table/identifier"
+    )
+    restored(outer, f"{table} ({options} 'debezium-json')")
+    restored(plan(), f"{table} ({options} 'json')")
