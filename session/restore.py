@@ -30,6 +30,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.catalog.resolved_tables import plan_schema
 from stateplan.plans.document import PlanDocument
+from stateplan.session.plan_secrets import hide_secrets
 
 _RESTORE = "table.plan.restore.catalog-objects"
 
@@ -90,6 +91,24 @@ def restore(document: PlanDocument, catalog: CatalogManager, options: Mapping[st
     graph = document.graph.replace(changed_nodes) if changed_nodes else document.graph
     _check_changes(graph, document)
     return RestoredPlan(graph, tuple(dict.fromkeys(notes)))
+
+
+def with_catalog_tables(document: PlanDocument, catalog: CatalogManager) -> PlanDocument:
+    """A plan to compare with another one: tables whose options it does not hold are those of the catalog, if they fit.
+    Their secrets are references."""
+    nodes: list[ExecNode] = []
+    for node in document.graph.nodes:
+        table = table_of(node)
+        if table is None or (table.resolved_table is not None and table.resolved_table.options is not None):
+            continue
+        try:
+            nodes.append(with_table(node, _resolve(table, catalog, "ALL", document.place(""), [])))
+        except CatalogError:
+            continue
+    if not nodes:
+        return document
+    graph, _ = hide_secrets(document.graph.replace(nodes), catalog)
+    return PlanDocument.from_graph(graph, document.facts)
 
 
 def _check_changes(graph: ExecGraph, document: PlanDocument) -> None:

@@ -157,7 +157,8 @@ class JobStarter:
 
         def compare(old_text: str) -> Continuation:
             nonlocal evolution
-            evolution = Evolution.between(old_text, document, options, Checkpoint.look(folder).past_ttls())
+            old, new = self._comparable_plans(old_text, document)
+            evolution = Evolution.between(old.text, new, options, Checkpoint.look(folder).past_ttls())
             return evolution.with_corrections(options)
 
         with document.placing():
@@ -232,9 +233,20 @@ class JobStarter:
 
         def check(old_text: str) -> Continuation:
             past_ttls = Checkpoint.look(checkpoint_path(origin, options)).past_ttls()
-            return evolve_from(old_text, document, options, origin, notes, past_ttls)
+            old, new = self._comparable_plans(old_text, document)
+            return evolve_from(old.text, new, options, origin, notes, past_ttls)
 
         return self._submission(document, graph, options, secrets, check)
+
+    def _comparable_plans(self, old_text: str, document: PlanDocument) -> tuple[PlanDocument, PlanDocument]:
+        """The plan that wrote a checkpoint and another one, as they are to be compared: with the tables of the session
+        where they do not hold the options of theirs."""
+        from stateplan.session.restore import with_catalog_tables
+
+        return (
+            with_catalog_tables(PlanDocument.parse(old_text), self.catalog),
+            with_catalog_tables(document, self.catalog),
+        )
 
     def _submission(
         self,
@@ -278,7 +290,8 @@ class JobStarter:
         place = checkpoint_path(origin, options) / "plan.json"
         if (checkpoint_path(folder, options) / FACTS).exists() or not place.exists():
             return
-        if needs_new_checkpoint(place.read_text(), document):
+        old, new = self._comparable_plans(place.read_text(), document)
+        if needs_new_checkpoint(old.text, new):
             self._evolve(document, graph, options, secrets, origin, notes)
 
     def _restore(self, document: PlanDocument, notes: list[str]) -> tuple[ExecGraph, Secrets]:

@@ -11,9 +11,10 @@ from stateplan.common.errors import StateplanError
 from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.planner.catalog.resolved_tables import reduce_tables
+from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.restore import RestoredPlan, restore
+from stateplan.session.restore import RestoredPlan, restore, with_catalog_tables
 
 PLAN = Path(__file__).parent.parent / "plans" / "data" / "join" / "plan.json"
 RESTORE = "table.plan.restore.catalog-objects"
@@ -200,3 +201,38 @@ def test_a_table_that_takes_only_new_rows_does_not_take_deletions(kind: str) -> 
     )
     restored(outer, f"{table} ({options} 'debezium-json')")
     restored(plan(), f"{table} ({options} 'json')")
+
+
+@pytest.mark.parametrize("objects", ["IDENTIFIER", "SCHEMA"])
+def test_plans_without_options_are_compared_with_the_tables_of_the_catalog(objects: str) -> None:
+    document, env = plan(objects), TableEnvironment.create()
+    assert compare(plan(), document).verdict == "unknown"
+    assert with_catalog_tables(document, env.catalog) is document, "the catalog has no tables"
+    for statement in names().values():
+        env.execute_sql(statement)
+    assert compare(plan(), with_catalog_tables(document, env.catalog)).verdict == "identical"
+
+
+def test_tables_of_the_catalog_that_do_not_fit_are_not_compared() -> None:
+    document, env = plan("SCHEMA"), TableEnvironment.create()
+    env.execute_sql(names()["Orders"].replace("`k`", "`kk`"))
+    assert with_catalog_tables(document, env.catalog) is document
+
+
+def test_plans_with_options_are_compared_as_they_are() -> None:
+    env = TableEnvironment.create()
+    for statement in names().values():
+        env.execute_sql(statement.replace("/orders", "/elsewhere"))
+    document = plan()
+    assert with_catalog_tables(document, env.catalog) is document
+
+
+def test_the_catalogs_secrets_are_not_compared() -> None:
+    env = TableEnvironment.create()
+    *tables, _ = names().values()
+    secret = "'connector' = 'jdbc', 'url' = 'jdbc:postgresql://db/x', 'table-name' = 't', 'password' = 'opensesame'"
+    columns = "order_id BIGINT, k BIGINT, product STRING, t STRING"
+    for statement in (*tables, f"CREATE TABLE snk ({columns}) WITH ({secret})"):
+        env.execute_sql(statement)
+    text = with_catalog_tables(plan("SCHEMA"), env.catalog).text
+    assert "jdbc:postgresql://db/x" in text and "opensesame" not in text
