@@ -192,6 +192,13 @@ def _sent(
 
 
 def goes_on(tables: Tables, old_sql: str, new_sql: str, accept: str = "none", stops: Sequence[int] = (1, 3)) -> str:
+    """Checks that the plan of other SQL goes on as :func:`plan_goes_on` says. Returns and raises as that."""
+    return plan_goes_on(tables.plan(old_sql), tables.plan(new_sql), accept, stops)
+
+
+def plan_goes_on(
+    old_plan: PlanDocument, new_plan: PlanDocument, accept: str = "none", stops: Sequence[int] = (1, 3)
+) -> str:
     """Checks that a new plan, taking over from an old one after so many micro-batches, has the state and gives the
     changes of one that has run from the start. Returns the worst verdict on state.
 
@@ -199,7 +206,6 @@ def goes_on(tables: Tables, old_sql: str, new_sql: str, accept: str = "none", st
         AssertionError: it differs.
         CheckpointError: CKPT003, state would be lost.
     """
-    old_plan, new_plan = tables.plan(old_sql), tables.plan(new_sql)
     for stop in stops:
         old, whole = Play(old_plan), Play(new_plan)
         old.run(0, stop)
