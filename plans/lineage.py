@@ -169,6 +169,7 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     if isinstance(node, Deduplicate) and node.is_rowtime:  # its time is a field that it does not name
         clock = next((i for i, f in enumerate(node.output_type.fields) if f.type.kind == "ROWTIME"), None)
         own["clock"] = None if clock is None else inputs[0].fields[clock]
+        own["waits"] = bool(node.output_insert_only)  # for the watermark, with rows in a state of their own
     state = _hash("state", own, input_rows)
     rows = _hash("rows", state, cosmetic)
     if kind == "join":
