@@ -93,6 +93,12 @@ class Change:
         )
 
 
+def legible(changes: Sequence[Change]) -> Sequence[Change]:
+    """The changes whose two texts differ, or all if none does: an expression may name the same field at another
+    position."""
+    return [c for c in changes if c.before != c.after] or changes
+
+
 def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Sequence[str]]) -> Iterator[Change]:
     """The fields in which two nodes differ; ids and uids are omitted.
 

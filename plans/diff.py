@@ -20,7 +20,7 @@ from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode, unknown_keys
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.plans.backfill import obstacle, upstream
-from stateplan.plans.changes import SAME_VERSIONS, Change, node_changes
+from stateplan.plans.changes import SAME_VERSIONS, Change, legible, node_changes
 from stateplan.plans.derivation import Outcome, StateMove
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lineage import lineage_of_table
@@ -296,7 +296,7 @@ class _Comparison:
             reason = f"{hard[0]}: the effect on the state of {new.title} is unknown"
             return "unknown", [reason], None
         causes, has_unknown = self.causes(new)
-        reasons = [str(c) for c in hard] + [f"its input changed: {c}" for c in causes]
+        reasons = [str(c) for c in legible(hard)] + [f"its input changed: {c}" for c in causes]
         inputs = zip(self.old.inputs(old), self.new.inputs(new), strict=False)
         if not hard and all(b.rows == a.rows for b, a in inputs):
             words = old.describe(self.old.graph.input_types(old)), new.describe(self.new.graph.input_types(new))
@@ -330,7 +330,7 @@ class _Comparison:
             hard = self.hard(current)
             own = [c for c in hard if not c.pointer.startswith("/outputType/")]
             if own:
-                cause_by_id[current.id] = f"{self.new.operator(current)} {own[0]}"
+                cause_by_id[current.id] = f"{self.new.operator(current)} {legible(own)[0]}"
             else:
                 if hard:
                     fields[current.id] = f"{self.new.operator(current)} {hard[0]}"

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from stateplan.plans.changes import legible
 from stateplan.plans.diff import OperatorDiff, PlanDiff
 from stateplan.plans.verdicts import VERDICTS, Verdict, severity
 
@@ -50,7 +51,7 @@ def _details(operator: OperatorDiff) -> list[str]:
     """The reasons, and the changes that they do not mention; what only follows from others is omitted."""
     reasons_text = " ".join(operator.reasons)
     changes = [c for c in operator.changes if not _FOLLOWS.fullmatch(c.pointer)] or operator.changes[:1]
-    return [*operator.reasons, *(str(c) for c in changes if str(c) not in reasons_text)]
+    return [*operator.reasons, *(str(c) for c in legible(changes) if str(c) not in reasons_text)]
 
 
 _FOLLOWS = re.compile(r"/description|/outputType/.*|.*/(producedType|consumedType)|/inputProperties/.*")

@@ -401,6 +401,20 @@ def test_a_column_less_is_shown_alone_and_expressions_of_one_text_with_their_typ
     assert "  aggCalls[0]: SUM(v) (INT) -> SUM(v) (BIGINT)" in shown
 
 
+def test_fields_that_only_move_do_not_hide_the_reason() -> None:
+    def plan(where: str) -> PlanDocument:
+        environment = TableEnvironment.create()
+        options = "'connector'='filesystem', 'path'='/t', 'format'='json'"
+        environment.execute_sql(f"CREATE TABLE t (a INT, k INT, v INT, b INT) WITH ({options})")
+        environment.execute_sql("CREATE TABLE s (k INT, n INT) WITH ('connector'='print')")
+        return environment.compile_plan_sql(f"INSERT INTO s SELECT k, SUM(v) FROM t {where} GROUP BY k").document
+
+    shown = to_text(compare(plan("WHERE k > 0"), plan("WHERE k > 0 AND a > 0"))).splitlines()
+    assert "  its input changed: calc[2] condition: (k > 0) -> ((k > 0) AND (a > 0))" in shown
+    changes = [line.partition(": ")[2].split(" -> ") for line in shown]
+    assert [change for change in changes if len(change) == 2 and change[0] == change[1]] == []
+
+
 def test_markdown() -> None:
     def edit(plan: Plan) -> None:
         node(plan, "join")["state"][1].update(ttl="7 d")
