@@ -90,7 +90,7 @@ class Forecaster:
         if not all(s.reader.bounded for s in self._job.sources):
             return 0.0
         if self._virtual:
-            return 0.0 if self._first_batch else float(self._instants)
+            return float(max(0, self._instants - self._first_batch))
         if self._files:
             if self._first_batch and any(local_path(reader.path) is None for reader in self._files):
                 return 0.0

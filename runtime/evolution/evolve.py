@@ -204,9 +204,12 @@ class _Evolution:
         results = self._results(job)
         begin_filling(self.folder, self.old.folder)
         if history.operators:
+            names = ", ".join(spec.name for spec in job.operators if spec.node in history.operators)
+            self.submission.tell(f"making the state of {names} from history")
             stocks += self._backfill(place.graph, history)
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
         loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
+        self.submission.tell("writing the state into the new checkpoint")
         self._load(spark, job, list(zip(stocks, loads, strict=True)))
         self._correct(place.graph, job, results)
         layout = self._go_on(job, layout)
@@ -344,6 +347,7 @@ class _Evolution:
         for (name, submission), history in zip(submissions.items(), results, strict=True):
             (folder / name).mkdir(parents=True, exist_ok=True)
             if history.sinks:
+                self.submission.tell(f"computing the results of the {name} plan from history, for corrections")
                 self._run(submission, folder / f"{name}-run", history.job)
         files: dict[int, tuple[AnyPath, ...]] = {}
         for sink in (sink for sink in job.sinks if sink.node in results[1].sinks):
@@ -355,6 +359,7 @@ class _Evolution:
                 files[sink.node] = write_files(folder, sink.node, changes)
             self.corrected[sink.name] = 0 if changes is None else changes.height
         if files:
+            self.submission.tell("writing corrections")
             self._run(new_submission, folder / _WRITTEN, lambda job: correcting(job, files))
         for table, count in self.corrected.items():
             self.submission.tell(f"table '{table}' got {counted(count, 'correction')}")

@@ -62,7 +62,17 @@ def test_sinks_end_as_if_the_new_plan_had_always_run(
         patch.setattr(evolve._Evolution, "_go_on", fail)
         with pytest.raises(CheckpointError, match="no space left"):
             plan.evolve(shop.folder / "first")
+    shop.told.clear()
     evolved, _ = plan.evolve(shop.folder / "first")
+    parts = [note for note in shop.told if note.startswith(("making", "computing", "writing"))]
+    assert parts == [
+        f"making the state of {', '.join(o for o in evolved.operators if o in parts[0])} from history",
+        "writing the state into the new checkpoint",
+        "computing the results of the old plan from history, for corrections",
+        "computing the results of the new plan from history, for corrections",
+        "writing corrections",
+    ]
+    assert parts[0].count("group-aggregate") == 2, "of keyed and added"
     for sink in ("counts", "keyed", "lines", "ids", "added"):
         assert shop.holds(sink) == whole.holds(sink), sink
     tables = {name.removeprefix("default_catalog.default_database.") for name in evolved.corrected}

@@ -87,6 +87,8 @@ def test_other_input(tmp_path: Path) -> None:
     replay = job(STATEFUL, connector="replay", format="json", path=str(tmp_path / "a.json"))
     found = Forecaster(replay, NOWHERE, 0, 8).look(10, 2, {}, {})
     assert found is not None and (found.share, found.seconds) == (0.25, pytest.approx(30))
+    found = Forecaster(replay, NOWHERE, 4, 8).look(10, 1, {}, {})
+    assert found is not None and found.share == 0.25, "of the instants that an earlier run has left"
     endless = job(STATEFUL, connector="datagen")
     assert Forecaster(endless, NOWHERE, 0, 0).look(10, 1, {}, {}) is None
 

@@ -24,13 +24,17 @@ class Shop:
 
     Args:
         folder: for the files of tables, and checkpoints.
+
+    Attributes:
+        told: notes for the user, while jobs run.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.told: list[str] = []
 
     def session(self, **options: str) -> TableEnvironment:
-        env = TableEnvironment.create({"parallelism.default": "2", **options})
+        env = TableEnvironment.create({"parallelism.default": "2", **options}, console=self.told.append)
         for name, columns in (
             ("orders", "id BIGINT NOT NULL, product STRING, amount BIGINT"),
             ("shipped", "id BIGINT NOT NULL, target STRING"),
