@@ -77,7 +77,8 @@ def test_a_source_that_reads_something_else_is_refused_whatever_is_accepted() ->
         "[CKPT023] table 'default_catalog.default_database.orders' reads other data than the checkpoint /ckpt has "
         "read; option path: ${DIR}/orders.json -> ${DIR}/other.json\n"
         "  expected: option path ${DIR}/orders.json, as in the last run\n"
-        "  hint: to read other data, set another 'execution.checkpointing.dir'; the job then starts with empty state"
+        "  hint: to read other data, make a new checkpoint with 'stateplan plan evolve'; or set another "
+        "'execution.checkpointing.dir', and the job starts with empty state"
     )
 
 
