@@ -15,6 +15,7 @@ comment                effect
 ====================== ================================================================================================
 ``window``             The next ``sh`` runs on, in a window of its own.
 ``again``              The next ``sh`` is typed again until it shows what the page shows.
+``exit: CODE``         The next ``sh`` ends with this exit code; 0 without it.
 ``client``             The next ``text`` appears in the SQL client by itself.
 ``gateway``            The next ``text`` is all that the gateway has printed.
 ``screen``             The next ``text`` is the whole screen of the SQL client.
@@ -66,6 +67,9 @@ _STEADY = (
     (re.compile(r"[ \t]+"), " "),
 )
 
+
+_PROGRESS = re.compile(r"(no batch yet|batch \d+ \([\d.]+ s\)) \| ")
+"""Begins the figures of a running job. A terminal takes them away; a pipe gets a line every few seconds."""
 
 _NUMBER = re.compile(r"\b\d[\d.,]*\b")
 
@@ -152,6 +156,7 @@ class Walkthrough:
         }
         self._others: list[subprocess.Popen[bytes]] = []
         self._own_window = self._repeats = False
+        self._exit_code = 0
         self._again: str | None = None
         self._client: Terminal | None = None
         self._server: subprocess.Popen[bytes] | None = None
@@ -229,6 +234,8 @@ class Walkthrough:
             self._own_window = True
         elif part.text == "again":
             self._repeats = True
+        elif part.text == "exit":
+            self._exit_code = int(part.value)
         elif part.text == "screen":
             self._answer = lambda: self._now().text
 
@@ -257,7 +264,7 @@ class Walkthrough:
             self._answer = self._said
         else:
             done = subprocess.run(
-                ["bash", "-ec", f"{text}\npwd"],
+                ["bash", "-ec", f"trap pwd EXIT\n{text}"],
                 cwd=self._folder,
                 env=self._variables(),
                 stdout=subprocess.PIPE,
@@ -265,10 +272,11 @@ class Walkthrough:
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, f"{text}\n{done.stdout}"
+            expected, self._exit_code = self._exit_code, 0
+            assert done.returncode == expected, f"{text}\n{done.stdout}"
             *said, folder = done.stdout.splitlines()
             self._folder = Path(folder)
-            answer = "".join(f"{line}\n" for line in said)
+            answer = "".join(f"{line}\n" for line in said if not _PROGRESS.match(line))
             self._answer = lambda: answer
 
     def _variables(self) -> dict[str, str]:
