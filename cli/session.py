@@ -20,6 +20,7 @@ from stateplan.session.tableau import Tableau
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
+    from stateplan.plans.fork import Fork
     from stateplan.plans.state.advise import Advised
     from stateplan.plans.trial import Trial, Variant
     from stateplan.runtime.evolution.evolve import Evolved
@@ -169,6 +170,15 @@ class Session:
         first = Variant("never", (everything,)) if never else Variant("the plan")
         self._console.status("starting")
         return try_plan(self._environment, document, [first, *variants])
+
+    def try_from_checkpoint(self, plan: str, checkpoint: str, millis: int | None) -> Fork:
+        """Runs a changed plan beside the plan of a checkpoint, from a copy of it. Arguments and errors as of
+        :func:`session.fork.try_from_checkpoint`."""
+        from stateplan.session.fork import try_from_checkpoint
+
+        document = read_plan(plan)
+        self._console.status("starting")
+        return try_from_checkpoint(self._environment, document, checkpoint, millis)
 
     def advise_plan(self, plan: str, miss: float) -> Advised:
         """Runs a plan over its input without TTLs, and returns the advice for its states.

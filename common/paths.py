@@ -225,11 +225,14 @@ _THREADS = 8
 """So many files are copied at once."""
 
 
-def copy_tree(source: AnyPath, target: AnyPath) -> None:
+def copy_tree(source: AnyPath, target: AnyPath, changing: bool = False) -> None:
     """Copies a file, or all files below a folder, with their times; nothing where there is neither. Locks and files
-    that are not finished stay behind. Raises OSError."""
+    that are not finished stay behind, and where others are ``changing`` the folder, files that they remove meanwhile.
+    Raises OSError."""
+    passing = (FileNotFoundError,) if changing else ()
     if source.is_file():
-        _copy_file(source, target)
+        with contextlib.suppress(*passing):
+            _copy_file(source, target)
         return
     if not source.is_dir():
         return
@@ -243,7 +246,8 @@ def copy_tree(source: AnyPath, target: AnyPath) -> None:
             files.append((path, place))
     with ThreadPoolExecutor(_THREADS) as pool:
         for future in [pool.submit(_copy_file, *pair) for pair in files]:
-            future.result()
+            with contextlib.suppress(*passing):
+                future.result()
 
 
 def _copy_file(source: AnyPath, target: AnyPath) -> None:

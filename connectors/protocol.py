@@ -196,12 +196,11 @@ class OffsetSource(Source[S]):
         split_type: the record of a split.
         folder: where they may keep files that a micro-batch must read again, for a system that does not keep them: a
             folder of the checkpoint, with ``pathlib``'s names, that need not exist yet. Set before the job starts.
-        idle_timeout: a part without rows for this long does not hold back the watermark of the source, ms; 0 is never.
-            Set before the job starts.
+        idle_timeout: parts without rows for so long, ms, hold no watermark back; 0 is never. Set before the job starts.
         alignment: what to ask, with :class:`connectors.alignment.Aligner`, which parts may be read; None for
             a source that waits for nobody. Set before the job starts.
-        modules: that planning imports and that take long, such as the client of the other system. They are imported
-            while the job starts.
+        modules: that planning imports and that take long, such as a client. They are imported while the job starts.
+        acknowledges: whether :meth:`committed` is called: not in a trial beside the job. Set before the job starts.
     """
 
     split_type: type[S]
@@ -209,6 +208,7 @@ class OffsetSource(Source[S]):
     folder: AnyPath | None = None
     idle_timeout: int = 0
     alignment: Alignment | None = None
+    acknowledges: bool = True
 
     @abstractmethod
     def initial_offset(self) -> Offset:
@@ -462,6 +462,7 @@ class Connector:
             ``<format>.errors.table``.
         reserved: names that no column may have, with their meaning.
         history_gap: why what its sources have read cannot be read once more, as it was; None where it mostly can.
+        single_reader: why a second job cannot read a table beside the one that reads it; None where it can.
         planner_gives_uid: whether a source node of version 1 has the uid of the plan in Flink, as in version 2:
             the connector gives a Source, a SourceFunction or an InputFormat.
     """
@@ -485,6 +486,7 @@ class Connector:
     reserved: ClassVar[Mapping[str, str]] = {}
     planner_gives_uid: ClassVar[bool] = False
     history_gap: ClassVar[str | None] = "its connector does not read it again"
+    single_reader: ClassVar[str | None] = None
 
     def value(self, options: Mapping[str, str], key: str) -> Any:
         """The parsed value of an option, or its default. Raises OptionError OPT104, OPT105."""

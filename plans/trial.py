@@ -175,19 +175,32 @@ def compare_rows(right: Rows, other_rows: Rows) -> tuple[Counter[str], Counter[s
     missing, extra = right.counts - other_rows.counts, other_rows.counts - right.counts
     if not right.key or not missing or not extra:
         return missing, extra, ()
-    by_key = {_key(row, right.key): row for row in extra}
+    by_key = {key_of(row, right.key): row for row in extra}
     wrong = []
     for row in list(missing):
-        other = by_key.get(_key(row, right.key))
+        other = by_key.get(key_of(row, right.key))
         if other is not None:
             wrong.append((row, other))
             del missing[row], extra[other]
     return missing, extra, tuple(sorted(wrong))
 
 
-def _key(row: str, columns: Sequence[str]) -> str:
+def key_of(row: str, columns: Sequence[str]) -> str:
+    """The key of a row, as JSON."""
     values = json.loads(row)
     return json.dumps([values[column] for column in columns])
+
+
+def change_events(folder: Path) -> Iterator[tuple[str | None, str | None]]:
+    """The changes in a sink's files, as the row before and the row after, as JSON. Argument as of
+    :func:`table_rows`."""
+    files = [entry.path for entry in table_files(str(folder))] if folder.is_dir() else []
+    for path in sorted(files, key=natural_key):
+        with open(path, encoding="utf-8") as lines:
+            for line in lines:
+                event = json.loads(line)
+                old_row, new_row = (None if event[s] is None else json.dumps(event[s]) for s in ("before", "after"))
+                yield old_row, new_row
 
 
 def table_rows(folder: Path, key: Sequence[str], upserts: bool) -> Rows:
@@ -200,22 +213,17 @@ def table_rows(folder: Path, key: Sequence[str], upserts: bool) -> Rows:
     """
     counts: Counter[str] = Counter()
     rows: dict[str, str] = {}
-    files = [entry.path for entry in table_files(str(folder))] if folder.is_dir() else []
-    for path in sorted(files, key=natural_key):
-        with open(path, encoding="utf-8") as lines:
-            for line in lines:
-                event = json.loads(line)
-                old_row, come = (None if event[s] is None else json.dumps(event[s]) for s in ("before", "after"))
-                if upserts:
-                    if old_row is not None:
-                        rows.pop(_key(old_row, key), None)
-                    if come is not None:
-                        rows[_key(come, key)] = come
-                else:
-                    if old_row is not None:
-                        counts[old_row] -= 1
-                    if come is not None:
-                        counts[come] += 1
+    for old_row, come in change_events(folder):
+        if upserts:
+            if old_row is not None:
+                rows.pop(key_of(old_row, key), None)
+            if come is not None:
+                rows[key_of(come, key)] = come
+        else:
+            if old_row is not None:
+                counts[old_row] -= 1
+            if come is not None:
+                counts[come] += 1
     if upserts:
         counts = Counter(rows.values())
     return Rows(+counts, tuple(key))

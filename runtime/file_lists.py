@@ -38,11 +38,15 @@ def ends_with_files(graph: JobGraph) -> bool:
     """Whether the driver can list all input of a job by event time, and inform a micro-batch that input ends: that of
     the last files of one source. Of several sources, each has a last one; so they all have to fit into one
     micro-batch."""
-    return graph.event_time and all(
-        isinstance(s.reader, FileSource)
-        and s.reader.bounded
-        and (local_path(s.reader.path) is not None or not hadoop_lists(s.reader.path))
-        for s in graph.sources
+    return (
+        graph.event_time
+        and not graph.open_ended
+        and all(
+            isinstance(s.reader, FileSource)
+            and s.reader.bounded
+            and (local_path(s.reader.path) is not None or not hadoop_lists(s.reader.path))
+            for s in graph.sources
+        )
     )
 
 

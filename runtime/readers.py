@@ -169,6 +169,16 @@ def keep_times(origin: AnyPath, folder: AnyPath, uids: Collection[str], batch: i
     return tuple(data[str(batch)])
 
 
+def forget_later(folder: AnyPath, batch: int) -> bool:
+    """Has ``watermarks.json`` of a copied checkpoint say what it said before a micro-batch began. Returns whether it
+    knows that. Raises OSError, ValueError, TypeError, AttributeError, the file is damaged."""
+    if not (folder / _FILE).exists():
+        return True
+    content = {begun: times for begun, times in _read_file(folder / _FILE).items() if int(begun) <= batch}
+    write_whole(folder / _FILE, json.dumps({"sum": _sum(content), **content}) + "\n")
+    return not content or str(batch) in content
+
+
 def last_known(folder: AnyPath) -> int | None:
     """The last micro-batch that ``watermarks.json`` of a checkpoint knows; None if it is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):

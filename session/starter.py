@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from stateplan.common.changelog import INSERT_ONLY
@@ -33,12 +33,30 @@ if TYPE_CHECKING:
     from stateplan.runtime.checkpoint.slots import Continuation
     from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.runtime.job import Job, OnProgress
+    from stateplan.runtime.jobgraph import JobGraph
     from stateplan.runtime.spark.session import SparkSession
     from stateplan.runtime.start import Submission
     from stateplan.session.evolution_preview import EvolutionPreview
 
 Around: TypeAlias = AbstractContextManager[None]
 """What is done around the start of a job."""
+
+
+@dataclass(frozen=True)
+class RestoredPlans:
+    """Plans with their tables, without secrets.
+
+    Attributes:
+        graphs: of each.
+        secrets: of their tables.
+    """
+
+    graphs: tuple[ExecGraph, ...]
+    secrets: Secrets
+
+    def having(self, graph: ExecGraph) -> RestoredPlans:
+        """One plan that was made of them."""
+        return RestoredPlans((graph,), self.secrets)
 
 
 @dataclass
@@ -139,6 +157,57 @@ class JobStarter:
         with document.placing():
             document, graph, secrets = self._bind(document, notes)
             return self._evolve(document, graph, options, secrets, origin, notes), notes
+
+    def restore_plans(self, documents: Sequence[PlanDocument]) -> RestoredPlans:
+        """Plans with their tables as :meth:`document` has them, to be put together. Raises as there."""
+        from stateplan.common.secrets import Secrets
+
+        graphs, values = [], {}
+        for document in documents:
+            with document.placing():
+                graph, secrets = self._restore(document, [])
+            graphs.append(graph)
+            values.update(secrets.values)
+        return RestoredPlans(tuple(graphs), Secrets(values))
+
+    @coded_error()
+    def start_evolved(
+        self,
+        plans: RestoredPlans,
+        origin: str,
+        continuation: Continuation,
+        adapt: Callable[[JobGraph], JobGraph],
+    ) -> Job:
+        """Makes a checkpoint as :meth:`evolve`, and starts its job, which is not listed and serves no figures.
+
+        Args:
+            plans: the plan, alone.
+            origin: as of :meth:`evolve`.
+            continuation: what the plan uses of the other one.
+            adapt: as of a submission.
+        """
+        from stateplan.runtime.checkpoint.slots import Continuation
+        from stateplan.runtime.evolution.evolve import evolve
+        from stateplan.runtime.spark.hadoop import checkpoint_path
+        from stateplan.runtime.start import execute
+        from stateplan.runtime.user_functions import bind_functions
+
+        (graph,), options = plans.graphs, of_mode(self.config.to_dict())
+        options = {key: text for key, text in options.items() if not key.startswith("metrics.reporter")}
+        self.host.check_graph(with_secrets(graph, plans.secrets))
+        document = PlanDocument.from_graph(graph, PlanFacts())
+        graph = bind_functions(graph, self.catalog.functions.of_plan)
+        submission = self._submission(document, graph, options, plans.secrets, lambda _: continuation)
+        evolve(submission, checkpoint_path(origin, options), lambda _: submission)
+        return execute(
+            replace(
+                submission,
+                check_restart=lambda _: Continuation.same(graph),
+                console=None,
+                on_start=lambda *_: self.host.check_start(),
+                adapt=adapt,
+            )
+        )
 
     @coded_error()
     def preview(self, document: PlanDocument, origin: str) -> tuple[EvolutionPreview, Sequence[str]]:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 _NOTHING = {"connector": Blackhole.name}
 _LONG = 10_000 * 86_400_000
-_NOT_HERE = {
+NOT_HERE = {
     "table.plan.restore.catalog-objects": "ALL",
     "pipeline.name": "trial",
     RECOVERY_PATH: "",
@@ -54,7 +54,7 @@ _NOT_HERE = {
 
 
 @dataclass(frozen=True)
-class _MergedPlan:
+class MergedPlan:
     """Several plans as one.
 
     Attributes:
@@ -79,14 +79,14 @@ def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Se
         OptionError: OPT169, an input does not end.
         StateplanError: whatever else makes the job fail.
     """
-    _require_keys(document.graph)
+    require_keys(document.graph)
     folder = Path(scratch("trial"))
     try:
         runs = [*variants, *blamed(variants)]
         graphs = [_with_ttls(document, variant.assignments).graph for variant in runs]
-        merged_plan = _merge(graphs)
-        graph = _with_file_sinks(_bounded(merged_plan.graph), folder)
-        _require_end(graph)
+        merged_plan = merge_graphs(graphs)
+        graph = with_file_sinks(until_now(merged_plan.graph), folder)
+        require_end(graph)
         checkpoint = folder / "checkpoint"
         began = time.monotonic()
         _run(environment, graph, checkpoint)
@@ -95,7 +95,7 @@ def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Se
             _outcome(variant, document.graph, merged_plan, number, checkpoint, folder)
             for number, variant in enumerate(runs)
         ]
-        clocked = any(isinstance(known_connector(_options(node)), Replay) for node in graph.nodes)
+        clocked = any(isinstance(known_connector(table_options(node)), Replay) for node in graph.nodes)
         rows = _rows_read(checkpoint)
         return Trial(tuple(outcomes[: len(variants)]), tuple(outcomes[len(variants) :]), rows, seconds, clocked)
     finally:
@@ -117,8 +117,8 @@ def observed_run(environment: TableEnvironment, document: PlanDocument) -> Itera
     """
     folder = Path(scratch("advise"))
     try:
-        graph = _bounded(_without_expiry(document).graph)
-        _require_end(graph)
+        graph = until_now(_without_expiry(document).graph)
+        require_end(graph)
         graph = graph.replace([_with_sink(node, _NOTHING) for node in graph.nodes if isinstance(node, Sink)])
         checkpoint = folder / "checkpoint"
         _run(environment, graph, checkpoint)
@@ -129,7 +129,7 @@ def observed_run(environment: TableEnvironment, document: PlanDocument) -> Itera
 
 def _run(environment: TableEnvironment, graph: ExecGraph, checkpoint: Path) -> None:
     """Runs a plan to its end on a checkpoint of its own."""
-    with environment.get_config().overlaid({CHECKPOINT_DIR: str(checkpoint), **_NOT_HERE}):
+    with environment.get_config().overlaid({CHECKPOINT_DIR: str(checkpoint), **NOT_HERE}):
         environment.session.starter.document(PlanDocument.from_graph(graph, PlanFacts())).wait()
 
 
@@ -148,38 +148,42 @@ def _with_ttls(document: PlanDocument, assignments: Sequence[Assignment]) -> Pla
     return document.spliced(edit.splices) if edit.splices else document
 
 
-def _merge(graphs: Sequence[ExecGraph]) -> _MergedPlan:
-    """One graph that does what all of them do, each operator once for all in which it works alike."""
+def merge_graphs(graphs: Sequence[ExecGraph]) -> MergedPlan:
+    """One graph that does what all of them do, each operator once for all in which it works alike. Nodes of one graph
+    stay apart."""
     nodes: list[ExecNode] = []
     edges: list[tuple[int, int]] = []
-    id_by_key: dict[tuple[object, ...], int] = {}
+    ids_by_key: dict[tuple[object, ...], list[int]] = {}
     places: list[dict[int, int]] = []
     for number, graph in enumerate(graphs):
         place: dict[int, int] = {}
         for node in graph.nodes:
             inputs = tuple(place[source.id] for source in graph.inputs(node))
             sink_number = number if isinstance(node, Sink) else None
-            key = (json.dumps(node.to_json(), sort_keys=True), inputs, sink_number)
-            if key not in id_by_key:
-                id_by_key[key] = len(nodes) + 1
-                nodes.append(node.replace(id=id_by_key[key], stateplan=None))
-                edges += [(source, id_by_key[key]) for source in inputs]
-            place[node.id] = id_by_key[key]
+            unnumbered = node.replace(id=0, stateplan=None).to_json()
+            ids = ids_by_key.setdefault((json.dumps(unnumbered, sort_keys=True), inputs, sink_number), [])
+            node_id = next((number for number in ids if number not in place.values()), None)
+            if node_id is None:
+                node_id = len(nodes) + 1
+                ids.append(node_id)
+                nodes.append(node.replace(id=node_id, stateplan=None))
+                edges += [(source, node_id) for source in inputs]
+            place[node.id] = node_id
         places.append(place)
-    return _MergedPlan(ExecGraph(graphs[0].flink_version, nodes, edges), places)
+    return MergedPlan(ExecGraph(graphs[0].flink_version, nodes, edges), places)
 
 
-def _options(node: ExecNode) -> Mapping[str, str]:
+def table_options(node: ExecNode) -> Mapping[str, str]:
     table = table_of(node)
     resolved_table = None if table is None else table.resolved_table
     return (resolved_table.options if resolved_table is not None else None) or {}
 
 
-def _bounded(graph: ExecGraph) -> ExecGraph:
+def until_now(graph: ExecGraph) -> ExecGraph:
     """The graph with sources that end: files that are there now, a topic up to its present end."""
     changed_nodes = []
     for node in graph.nodes:
-        options = _options(node) if isinstance(node, TableSourceScan) else {}
+        options = table_options(node) if isinstance(node, TableSourceScan) else {}
         connector = known_connector(options)
         ending = options if connector is None else connector.until_now(options)
         if ending != options:
@@ -187,16 +191,16 @@ def _bounded(graph: ExecGraph) -> ExecGraph:
     return graph.replace(changed_nodes)
 
 
-def _require_end(graph: ExecGraph) -> None:
+def require_end(graph: ExecGraph) -> None:
     """Raises OptionError OPT169, when a source of the graph does not end."""
     for node in graph.nodes:
         table = table_of(node) if isinstance(node, TableSourceScan) else None
         if table is None:
             continue
-        connector = known_connector(_options(node))
+        connector = known_connector(table_options(node))
         if table.resolved_table is None:
             raise OptionError("OPT169.sink", name=table.summary)
-        if connector is not None and not connector.is_bounded(_options(node)):
+        if connector is not None and not connector.is_bounded(table_options(node)):
             raise OptionError("OPT169", name=table.summary)
 
 
@@ -212,7 +216,7 @@ def _name(node: ExecNode) -> str:
     return f"`default_catalog`.`default_database`.`trial-{node.id}`"
 
 
-def _with_file_sinks(graph: ExecGraph, folder: Path) -> ExecGraph:
+def with_file_sinks(graph: ExecGraph, folder: Path) -> ExecGraph:
     """The graph whose sinks write their changes to files."""
     options = {"connector": Filesystem.name, "format": "debezium-json"}
     return graph.replace(
@@ -255,7 +259,7 @@ def _rows_read(checkpoint: Path) -> int:
 
 
 def _outcome(
-    variant: Variant, graph: ExecGraph, merged_plan: _MergedPlan, number: int, checkpoint: Path, folder: Path
+    variant: Variant, graph: ExecGraph, merged_plan: MergedPlan, number: int, checkpoint: Path, folder: Path
 ) -> Outcome:
     """What a variant has done."""
     place = merged_plan.places[number]
@@ -272,7 +276,7 @@ def _outcome(
         assert isinstance(node, Sink)
         name = node.dynamic_table_sink.table.path[-1]
         name = f"{name}[{node.id}]" if name in sinks else name
-        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", _key(node), _gets_upserts(node))
+        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", row_key(node), _gets_upserts(node))
     return Outcome(variant, sinks, tuple(points))
 
 
@@ -281,7 +285,7 @@ def _gets_upserts(sink: Sink) -> bool:
     return "UPDATE_AFTER" in sink.input_changelog_mode and "UPDATE_BEFORE" not in sink.input_changelog_mode
 
 
-def _key(sink: Sink) -> tuple[str, ...]:
+def row_key(sink: Sink) -> tuple[str, ...]:
     """The columns that distinguish rows of a sink: the primary key of its table, else the upsert key of the query."""
     table = sink.dynamic_table_sink.table.resolved_table
     schema = table.table_schema if table is not None else None
@@ -292,8 +296,8 @@ def _key(sink: Sink) -> tuple[str, ...]:
     return tuple(column.name for i, column in enumerate(_columns(schema)) if i in (sink.input_upsert_key or ()))
 
 
-def _require_keys(graph: ExecGraph) -> None:
+def require_keys(graph: ExecGraph) -> None:
     """Raises OptionError OPT169, when a sink gets updates and nothing distinguishes its rows."""
     for node in graph.sinks:
-        if isinstance(node, Sink) and _gets_upserts(node) and not _key(node):
+        if isinstance(node, Sink) and _gets_upserts(node) and not row_key(node):
             raise OptionError("OPT169.no_primary_key", name=node.dynamic_table_sink.table.summary)

@@ -59,6 +59,7 @@ class Planner:
         limits: of a micro-batch.
         idle_timeout: after how many seconds a partition without messages is idle; 0 is never.
         aligner: says which partitions may be read; None for all.
+        acknowledges: whether the group learns how far the job has advanced.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class Planner:
         limits: Limits,
         idle_timeout: float = 0.0,
         aligner: Aligner | None = None,
+        acknowledges: bool = True,
     ) -> None:
         self.brokers = brokers
+        self.acknowledges = acknowledges and brokers.own("commit.offsets.on.checkpoint") != "false"
         self.topics = topics
         self.pattern = None if pattern is None else re.compile(pattern)
         self.start, self.end = start, end
@@ -494,7 +497,7 @@ class Planner:
         counts."""
         from confluent_kafka import KafkaException, TopicPartition
 
-        if self.brokers.group is None or self.brokers.own("commit.offsets.on.checkpoint") == "false":
+        if self.brokers.group is None or not self.acknowledges:
             return
         if end == self.committed_offset:
             return

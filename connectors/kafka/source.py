@@ -93,6 +93,7 @@ class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
                 self.limits,
                 self.idle_timeout / 1000,
                 Aligner(self.alignment, self.idle_timeout, self.bounded) if self.alignment and is_aligned else None,
+                self.acknowledges,
             )
         return self._planner
 

@@ -38,6 +38,7 @@ class PostgresCdc(Connector):
 
     name = "postgres-cdc"
     history_gap = "the server forgets its log once it has been read"
+    single_reader = "its replication slot serves one reader, and forgets what that has read"
     description = "Rows of PostgreSQL tables, and their changes from the log of the server."
     options = alike(
         Option("hostname", _TEXT, "Name or address of the server.", required=True),

@@ -24,7 +24,7 @@ from stateplan.common.paths import AnyPath, copy_tree, create, ordered, remove_t
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.checkpoint.record import REACHED, RECORD, BatchRecord
-from stateplan.runtime.readers import last_known
+from stateplan.runtime.readers import forget_later, last_known
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
 
@@ -34,6 +34,9 @@ RECOVERING = "recovering"
 """The file that a checkpoint directory has while a savepoint is copied into it."""
 SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
 RECOVERY_PATH = "execution.state-recovery.path"
+
+_COPIES = 5
+"""How often a checkpoint is copied whose job is faster."""
 
 PARTS = ("plan.json", "ttl.json", "watermarks.json", "splits", "spark", RECORD)
 """What is copied of a checkpoint, besides its facts."""
@@ -126,6 +129,45 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         )
 
 
+def copy_finished(text: str, folder: AnyPath, options: Mapping[str, str]) -> int:
+    """Copies a checkpoint or savepoint as of its last finished micro-batch. A job may write to it meanwhile: files of
+    a finished micro-batch stay as they are, for as long as Spark knows the micro-batch.
+
+    Args:
+        text: the path of the checkpoint.
+        folder: of the copy; a checkpoint as of a job that has ended.
+        options: of the session.
+
+    Returns:
+        The micro-batch.
+
+    Raises:
+        CheckpointError: CKPT070, there is none; CKPT041, no micro-batch has finished; CKPT072, its job does not leave
+            the time to copy it; CKPT001, CKPT005, CKPT006, CKPT014, files cannot be read or written.
+    """
+    origin = checkpoint_path(text, options)
+    try:
+        for _ in range(_COPIES):
+            remove_tree(folder)
+            facts = _facts_of(origin, text)
+            batch = SparkCheckpoint.of(origin).last_done
+            if batch < 0:
+                raise CheckpointError("CKPT041", folder=origin)
+            _copy(origin, folder, changing=True)
+            spark = SparkCheckpoint.of(folder)
+            spark.forget_after(batch)
+            is_whole = forget_later(folder, batch + 1) and spark.last_done == batch == spark.last_planned
+            if is_whole and batch in SparkCheckpoint.of(origin).done:
+                (folder / RECORD).unlink(missing_ok=True)
+                spark.forget_id()
+                spark.relocate()
+                _write_facts(folder, {key: fact for key, fact in facts.items() if key not in (REACHED, "savepoint")})
+                return batch
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
+        raise CheckpointError("CKPT005.savepoint", path=text, why=reason_of(cause)) from cause
+    raise CheckpointError("CKPT072", path=text, why="its job finishes micro-batches faster than it can be copied")
+
+
 def usable_facts(origin: AnyPath, text: str) -> dict[str, Any]:
     """The facts of a savepoint, or of the checkpoint of a job that has ended, all of whose parts are there.
 
@@ -195,8 +237,8 @@ def _write_facts(folder: AnyPath, facts: Mapping[str, Any]) -> None:
     write_whole(folder / FACTS, json.dumps(facts, indent=1) + "\n")
 
 
-def _copy(source: AnyPath, target: AnyPath) -> None:
+def _copy(source: AnyPath, target: AnyPath, changing: bool = False) -> None:
     """Copies the parts of a checkpoint, with the times of files: Spark takes marker files in their order."""
     target.mkdir(parents=True, exist_ok=True)
     for name in PARTS:
-        copy_tree(source / name, target / name)
+        copy_tree(source / name, target / name, changing)

@@ -119,7 +119,7 @@ class Survey:
         which Spark reads. Raises CheckpointError CKPT045."""
         sizes = _logged_sizes(self.old, self.entries)
         if sizes is None:
-            sizes = _listed_sizes(self.old, self.entries, self.options)
+            sizes = listed_sizes(self.old, self.entries, self.options)
         costs: dict[int, Cost] = {}
         for node, origin in self.continuation.operators.items():
             rows, size = sizes.get(origin, (0, 0))
@@ -163,7 +163,7 @@ def _logged_sizes(old: Snapshot, entries: Sequence[OperatorEntry]) -> dict[int, 
     return sizes
 
 
-def _listed_sizes(
+def listed_sizes(
     old: Snapshot, entries: Sequence[OperatorEntry], options: Mapping[str, str]
 ) -> dict[int, tuple[int, int]]:
     """Rows and bytes by node of the old plan, from the lists of stored runs of its key groups."""

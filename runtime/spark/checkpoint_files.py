@@ -134,6 +134,14 @@ class SparkCheckpoint:
         for name in ("metadata", ".metadata.crc"):
             (self.folder / name).unlink(missing_ok=True)
 
+    def forget_after(self, batch: int) -> None:
+        """Removes what is known of micro-batches after this one, of a copy that was made meanwhile. Raises OSError."""
+        for log in (self.commit_log, self.offset_log):
+            for number in (number for number in _numbers(log) if number > batch):
+                for name in (str(number), f".{number}.crc"):
+                    (log / name).unlink(missing_ok=True)
+        self.forget_unplanned()
+
     def forget_unplanned(self) -> None:
         """Removes the log entries of file sources for a micro-batch that was never planned, because its job was killed
         first. Spark would read their files together with those of the next micro-batch.

@@ -40,6 +40,7 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         tasks: into how many tasks the splits of a micro-batch are put.
         environment: that its references need.
         roots: of the job.
+        acknowledges: whether the source learns what has been committed.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         tasks: int,
         environment: Environment | None = None,
         roots: Roots | None = None,
+        acknowledges: bool = True,
     ) -> None:
+        self.acknowledges = acknowledges
         self.environment = environment
         self.roots = roots
         self.source = source
@@ -78,6 +81,8 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         yield pa.record_batch([pa.array(texts, pa.string()), pa.array(places, pa.string())], ["split", "seq"])
 
     def commit(self, end: Offset) -> None:
+        if not self.acknowledges:
+            return
         self._with_coded_errors(lambda: self.source.committed(end))
 
     def _with_coded_errors(self, call: Callable[[], T]) -> T:
@@ -102,7 +107,7 @@ def split_frame(
         environment: that its references need.
     """
 
-    planning, roots = source.for_planning(), held()
+    planning, roots, acknowledges = source.for_planning(), held(), source.acknowledges
 
     class Splits(DataSource):  # type: ignore[misc] # a base without types
         @classmethod
@@ -113,7 +118,7 @@ def split_frame(
             return SCHEMA
 
         def streamReader(self, schema: Any) -> SplitReader:  # noqa: N802
-            return SplitReader(planning, tasks, environment, roots)
+            return SplitReader(planning, tasks, environment, roots, acknowledges)
 
     spark.dataSource.register(Splits)
     return spark.readStream.format(name).load()

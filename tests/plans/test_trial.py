@@ -14,7 +14,7 @@ from stateplan.plans.selector_text import parse_assignment
 from stateplan.plans.trial import Outcome, Point, Rows, Trial, Variant, blamed, compare_rows, table_rows
 from stateplan.plans.trial_view import to_html, to_json, to_text
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.trial import _merge, _with_ttls
+from stateplan.session.trial import _with_ttls, merge_graphs
 
 
 def row(**values: Any) -> str:
@@ -136,7 +136,7 @@ def plan() -> PlanDocument:
 )
 def test_variants_share_what_they_have_in_common(plan: PlanDocument, texts: list[str], more: dict[str, int]) -> None:
     graphs = [_with_ttls(plan, variant(text).assignments).graph for text in ["join.left=0 ms", *texts]]
-    merged = _merge(graphs)
+    merged = merge_graphs(graphs)
     before, after = (Counter(n.title for n in g.nodes) for g in (plan.graph, merged.graph))
     grown = {title: after[title] - before[title] for title in after}
     assert {t: n for t, n in grown.items() if t in ("table-source-scan", "join", "deduplicate", "sink")} == {
@@ -150,3 +150,23 @@ def test_variants_share_what_they_have_in_common(plan: PlanDocument, texts: list
             copy = merged.graph.node(place[node.id])
             assert copy.states == node.states and copy.title == node.title
             assert [place[i.id] for i in graph.inputs(node)] == [i.id for i in merged.graph.inputs(copy)]
+
+
+def test_plans_share_operators_whatever_their_ids_are() -> None:
+    env = TableEnvironment.create()
+    for name in ("t", "u"):
+        env.execute_sql(f"CREATE TABLE {name} (k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1')")
+    for name in ("a", "b"):
+        env.execute_sql(f"CREATE TABLE {name} (k INT, n BIGINT) WITH ('connector' = 'blackhole')")
+    one = "INSERT INTO a SELECT k, COUNT(*) FROM t GROUP BY k"
+    both = f"EXECUTE STATEMENT SET BEGIN INSERT INTO b SELECT k, COUNT(*) FROM u GROUP BY k; {one}; END"
+    graphs = [PlanDocument.parse(env.compile_plan_sql(sql).as_json_string()).graph for sql in (one, both)]
+    merged = merge_graphs(graphs)
+    first, second = merged.places
+    assert [node.id for node in graphs[0].nodes] != sorted(n for n, place in second.items() if place in first.values())
+    assert len(set(first.values()) & set(second.values())) == len(graphs[0].nodes) - 1, "all but the sink"
+    assert len(set(second.values())) == len(graphs[1].nodes), "nodes of one plan stay apart"
+    for graph, place in zip(graphs, merged.places, strict=True):
+        for node in graph.nodes:
+            sources = [place[source.id] for source in graph.inputs(node)]
+            assert [source.id for source in merged.graph.inputs(merged.graph.node(place[node.id]))] == sources
