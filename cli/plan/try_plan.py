@@ -67,7 +67,7 @@ def try_plan(
 ) -> None:
     """Run a plan with other TTLs, or a changed plan from a checkpoint, and show what differs in results and state."""
     from stateplan.cli.session import Session
-    from stateplan.common.ttl import parse_ttl
+    from stateplan.common.options import Option, OptionType, parse_value
     from stateplan.plans.selector_text import parse_assignment
     from stateplan.plans.trial import Variant
     from stateplan.plans.trial_view import to_html, to_json, to_svg, to_text
@@ -78,7 +78,7 @@ def try_plan(
             raise typer.BadParameter("--checkpoint takes a changed plan, without --set, --never and --plot")
         if accept is not None:
             options["execution.state-recovery.accept"] = accept.value
-        millis = None if duration is None else parse_ttl(duration)
+        millis = None if duration is None else parse_value(Option("--for", OptionType.DURATION, ""), duration)
         fork = Session(console, options, file).try_from_checkpoint(plan, checkpoint, millis)
         console.show(fork.to_text().rstrip("\n"), fork.to_json())
         return

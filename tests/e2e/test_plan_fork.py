@@ -130,6 +130,11 @@ def test_options_that_do_not_go_together(options: list[str], tmp_path: Path) -> 
     assert try_plan(tmp_path / "plan.json", *options).exit_code == 2
 
 
+def test_a_duration_needs_a_number(tmp_path: Path) -> None:
+    done = try_plan(tmp_path / "plan.json", "--checkpoint", "ck", "--for", "soon")
+    assert "OPT105" in done.stderr and "'soon' is not a value of the option '--for'" in done.stderr
+
+
 KAFKA_TABLES = """
 CREATE TABLE orders (id BIGINT NOT NULL, product STRING, ts TIMESTAMP(3), WATERMARK FOR ts AS ts)
   WITH ('connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json',

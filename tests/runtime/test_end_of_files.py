@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from stateplan.connectors.listing import says_end
@@ -54,6 +55,13 @@ def test_input_that_fits_into_a_micro_batch_ends_where_all_operators_hear_of_it(
     assert tables.prepare() == ["a"]
     tables.add("a", "1", "2")
     assert tables.prepare() == ["a"]
+
+
+def test_event_time_goes_on_where_others_continue(tmp_path: Path) -> None:
+    tables = Tables(tmp_path)
+    tables.add("a", "1")
+    tables.job = replace(tables.job, open_ended=True)
+    assert tables.prepare() == []
 
 
 def test_an_end_that_no_micro_batch_was_told_is_taken_back(tmp_path: Path) -> None:
