@@ -43,10 +43,10 @@ def corrected_sinks(old: PlanDocument, new: PlanDocument, sources: Mapping[int, 
         ):
             continue
         if len(sinks) > 1 or len(before) > 1:
-            raise CheckpointError("CKPT055", table=table, why="several INSERT statements write it")
+            raise CheckpointError("CKPT055", what=f"table '{table}'", why="several INSERT statements write it")
         was = before[0] if before else None
         if was is not None and [t for _, t in was.written_fields] != [t for _, t in sink.written_fields]:
-            raise CheckpointError("CKPT055", table=table, why="its columns are others than in the old plan")
+            raise CheckpointError("CKPT055", what=f"table '{table}'", why="its columns are others than in the old plan")
         corrected[sink.id] = None if was is None else was.id
     return corrected
 

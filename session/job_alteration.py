@@ -93,7 +93,8 @@ class _Alteration:
             folder_text = session.host.check_option(CHECKPOINT_DIR, str(beside(checkpoint)), place)
         options |= {CHECKPOINT_DIR: folder_text, "table.dml-sync": "false"}
         if value(options, OUTPUT) == "corrections":
-            raise CheckpointError("CKPT055.running")
+            why = "ALTER JOB starts the old plan again if the new one does not start. Use 'plan evolve'"
+            raise CheckpointError("CKPT055", what="a running job", why=why)
         config = Configuration(options, keep_unknown=True)
         starter = replace(session.starter, config=config, compiler=Compiler(c.catalog, config))
         folder = checkpoint_path(folder_text, options)

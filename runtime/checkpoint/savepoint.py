@@ -108,7 +108,7 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
     try:
         if (folder / FACTS).exists():
             if _read_facts(folder).get("recovered") != str(origin):
-                raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=text, dir_key=CHECKPOINT_DIR)
+                raise other_checkpoint(folder, f"did not start from {text}")
             return
         facts = usable_facts(origin, text)
         savepoint_facts: Mapping[str, Any] = facts.pop("savepoint", {})
@@ -166,6 +166,11 @@ def copy_finished(text: str, folder: AnyPath, options: Mapping[str, str]) -> int
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise CheckpointError("CKPT005.savepoint", path=text, why=reason_of(cause)) from cause
     raise CheckpointError("CKPT072", path=text, why="its job finishes micro-batches faster than it can be copied")
+
+
+def other_checkpoint(folder: AnyPath, origin: str) -> CheckpointError:
+    """The error of a directory that is to be filled and holds a checkpoint, with where that is from."""
+    return CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, origin=origin, dir_key=CHECKPOINT_DIR)
 
 
 def usable_facts(origin: AnyPath, text: str) -> dict[str, Any]:

@@ -34,7 +34,14 @@ from stateplan.runtime.checkpoint.directory import Checkpoint, lock_folder
 from stateplan.runtime.checkpoint.live_ttl import Record, editing, read_ttls
 from stateplan.runtime.checkpoint.record import BatchRecord
 from stateplan.runtime.checkpoint.rescale import PARALLELISM, check_key_groups, wanted_parallelism
-from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, begin_filling, usable_facts
+from stateplan.runtime.checkpoint.savepoint import (
+    FACTS,
+    RECOVERING,
+    RECOVERY_PATH,
+    begin_filling,
+    other_checkpoint,
+    usable_facts,
+)
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, SourceEntry, laid_out
 from stateplan.runtime.evolution.conversion import StateLoad, loading
 from stateplan.runtime.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
@@ -113,9 +120,8 @@ def evolve(submission: Submission, origin: AnyPath, old_plan: Callable[[str], Su
     with ExitStack() as undo:
         undo.callback(lock_folder(folder, submission.tell).release)
         if (folder / FACTS).exists():
-            if Checkpoint.look(folder).recovered == str(origin):
-                raise CheckpointError("CKPT071.made", folder=folder, path=str(origin), dir_key=CHECKPOINT_DIR)
-            raise CheckpointError("CKPT071", folder=folder, key=RECOVERY_PATH, path=str(origin), dir_key=CHECKPOINT_DIR)
+            is_made = Checkpoint.look(folder).recovered == str(origin)
+            raise other_checkpoint(folder, f"{'has been made' if is_made else 'did not start'} from {origin}")
         usable_facts(origin, str(origin))
         old = Snapshot.open(origin)
         check_key_groups(submission.options, old.key_groups, origin)
