@@ -29,7 +29,7 @@ import psutil
 import typer
 
 from benchmarks.harness import process_tree, run
-from tests.support.shop import BY_ITEM, BY_PRODUCT, JOINED, Shop
+from tests.support.shop import BY_ITEM, BY_PRODUCT, JOINED, Shop, arrive_later, shop_after
 
 KEYED = "product STRING, n BIGINT, PRIMARY KEY (product) NOT ENFORCED"
 OLD = [
@@ -43,6 +43,7 @@ NEW = [
     ("lines", "id BIGINT, product STRING, target STRING", JOINED.replace("JOIN", "LEFT JOIN")),
 ]
 SINKS = ("counts", "keyed", "lines")
+ROWS = 400
 ROOT = Path(__file__).parents[1]
 
 
@@ -56,11 +57,11 @@ def main(
         base = Path(name)
         wholes = {}
         for which, plan in (("old", OLD), ("new", NEW)):
-            whole = _shop(base / f"whole_{which}", plan)
-            _more(whole)
+            whole = shop_after(base / f"whole_{which}", plan, ROWS)
+            arrive_later(whole, ROWS)
             whole.run(plan, "first")
             wholes[which] = {sink: whole.holds(sink) for sink in SINKS}
-        shop, kept = _shop(base / "shop", OLD), base / "kept"
+        shop, kept = shop_after(base / "shop", OLD, ROWS), base / "kept"
         shop.plan(NEW, "second").write_to_file(shop.folder / "new.json")
         shutil.copytree(shop.folder, kept)
         seconds = _evolve(shop, "corrections", None)
@@ -73,7 +74,7 @@ def main(
             is_changed = _content(kept / "first") != _content(shop.folder / "first")
             if which == "new":
                 _evolve(shop, "corrections", None)
-            _more(shop)
+            arrive_later(shop, ROWS)
             shop.run(NEW if which == "new" else OLD, "second" if which == "new" else "first")
             differ = [sink for sink in SINKS if shop.holds(sink) != wholes[which][sink]]
             wrong += bool(differ or is_changed)
@@ -83,21 +84,6 @@ def main(
             )
     print(f"{kills} kills, {wrong} wrong")
     return int(bool(wrong))
-
-
-def _shop(folder: Path, plan: list[tuple[str, str, str]]) -> Shop:
-    """A shop whose plan has read one file of each table."""
-    folder.mkdir()
-    shop = Shop(folder)
-    shop.arrive("orders", "1.json", *({"id": n, "product": "abc"[n % 3], "amount": n % 9} for n in range(400)))
-    shop.arrive("shipped", "1.json", *({"id": n, "target": "xy"[n % 2]} for n in range(0, 400, 3)))
-    shop.run(plan, "first")
-    return shop
-
-
-def _more(shop: Shop) -> None:
-    shop.arrive("orders", "2.json", *({"id": n, "product": "acd"[n % 3], "amount": n % 9} for n in range(300, 600)))
-    shop.arrive("shipped", "2.json", *({"id": n, "target": "z"} for n in range(1, 600, 4)))
 
 
 def _evolve(shop: Shop, output: str, seconds: float | None) -> float:

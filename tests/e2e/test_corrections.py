@@ -9,7 +9,7 @@ import pytest
 
 from stateplan.common.errors import CheckpointError
 from stateplan.runtime.evolution import evolve
-from tests.support.shop import BY_PRODUCT, JOINED, Shop
+from tests.support.shop import BY_PRODUCT, JOINED, arrive_later, shop_after
 
 pytestmark = pytest.mark.spark
 
@@ -33,26 +33,11 @@ NEW = [
 ]
 
 
-def shop_after(folder: Path, plan: list[tuple[str, str, str]]) -> Shop:
-    """A shop whose plan has read one file of each table."""
-    folder.mkdir()
-    shop = Shop(folder)
-    shop.arrive("orders", "1.json", *({"id": n, "product": "abc"[n % 3], "amount": n % 9} for n in range(40)))
-    shop.arrive("shipped", "1.json", *({"id": n, "target": "xy"[n % 2]} for n in range(0, 40, 3)))
-    shop.run(plan, "first")
-    return shop
-
-
-def more(shop: Shop) -> None:
-    shop.arrive("orders", "2.json", *({"id": n, "product": "acd"[n % 3], "amount": n % 9} for n in range(30, 60)))
-    shop.arrive("shipped", "2.json", *({"id": n, "target": "z"} for n in range(1, 60, 4)))
-
-
 def test_sinks_end_as_if_the_new_plan_had_always_run(
     spark: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = shop_after(tmp_path / "whole", NEW)
-    shop = shop_after(tmp_path / "shop", OLD)
+    whole = shop_after(tmp_path / "whole", NEW, 40)
+    shop = shop_after(tmp_path / "shop", OLD, 40)
     plan = shop.plan(NEW, "second", **CORRECTIONS)
 
     def fail(*args: object) -> None:
@@ -81,7 +66,7 @@ def test_sinks_end_as_if_the_new_plan_had_always_run(
     with pytest.raises(CheckpointError, match="has been made from"):
         plan.evolve(shop.folder / "first")
     for one in (whole, shop):
-        more(one)
+        arrive_later(one, 40)
     whole.run(NEW, "first")
     plan.execute().wait()
     for sink in ("counts", "keyed", "lines", "ids", "added"):
@@ -89,7 +74,7 @@ def test_sinks_end_as_if_the_new_plan_had_always_run(
 
 
 def test_corrections_that_have_begun_are_not_made_otherwise(spark: object, tmp_path: Path) -> None:
-    shop = shop_after(tmp_path / "shop", OLD)
+    shop = shop_after(tmp_path / "shop", OLD, 40)
     (tmp_path / "shop" / "second" / "corrections-0" / "written").mkdir(parents=True)
     (tmp_path / "shop" / "second" / "recovering").write_text("first")
     for options in (CORRECTIONS, {}):

@@ -95,3 +95,20 @@ class Shop:
 def named(suffix: str, *sinks: tuple[tuple[str, str], str]) -> list[tuple[str, str, str]]:
     """Sinks whose names end in ``suffix``."""
     return [(f"{name}_{suffix}", columns, query) for (name, columns), query in sinks]
+
+
+def shop_after(folder: Path, plan: Sequence[tuple[str, str, str]], count: int) -> Shop:
+    """A shop whose plan has read one file of each table, with ``count`` orders. Its checkpoint is ``first``."""
+    folder.mkdir()
+    shop = Shop(folder)
+    shop.arrive("orders", "1.json", *({"id": n, "product": "abc"[n % 3], "amount": n % 9} for n in range(count)))
+    shop.arrive("shipped", "1.json", *({"id": n, "target": "xy"[n % 2]} for n in range(0, count, 3)))
+    shop.run(plan, "first")
+    return shop
+
+
+def arrive_later(shop: Shop, count: int) -> None:
+    """Another file of each table, after ``count`` orders: some are of the same ids."""
+    ids = range(count * 3 // 4, count * 3 // 2)
+    shop.arrive("orders", "2.json", *({"id": n, "product": "acd"[n % 3], "amount": n % 9} for n in ids))
+    shop.arrive("shipped", "2.json", *({"id": n, "target": "z"} for n in range(1, count * 3 // 2, 4)))
