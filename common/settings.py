@@ -84,8 +84,8 @@ _ROWS: tuple[Option, ...] = (
            default="none", values=("none", "rewrite", "derive", "backfill", "reset", "unknown")),
     Option("execution.state-recovery.output", _ENUM, "What sinks get when a changed plan takes over the state of "
            "another one in a new checkpoint directory. changes: the changes that the new plan makes from then on. "
-           "corrections: before that, what makes of the rows of the old plan those of the new one. See [changing a "
-           "plan](plan-diff.md#corrections).", default="changes", values=("changes", "corrections")),
+           "corrections: before that, the changes that turn the rows of the old plan into those of the new one. See "
+           "[changing a plan](plan-diff.md#corrections).", default="changes", values=("changes", "corrections")),
     Option("execution.checkpointing.interval", _DURATION, "Minimum time between the starts of two micro-batches of an "
            "unbounded query.",
            minimum=1),

@@ -55,8 +55,8 @@ OutputOption = Annotated[
     typer.Option(
         "--output",
         help="What the tables of sinks get. changes (default): the changes that the new plan makes from then on. "
-        "corrections: before that, what makes of the rows of the old plan those of the new one. Both plans run over "
-        "the history of the inputs for that.",
+        "corrections: before that, the changes that turn the rows of the old plan into those of the new one. Both "
+        "plans run over the history of the inputs for that.",
     ),
 ]
 

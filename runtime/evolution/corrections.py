@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.paths import AnyPath, ordered
 from stateplan.common.small_frames import stack
 from stateplan.connectors.protocol import InstantSource, Sink
-from stateplan.connectors.splits import AssignedSplit, InstantSplit, Split
+from stateplan.connectors.splits import InstantSplit, Split
 from stateplan.runtime.exchange import decode, encode
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToSink
 from stateplan.runtime.kernels.common.key_ids import key_ids, net_rows, signs, with_kind
@@ -61,7 +60,7 @@ def _name(node: int, number: int) -> str:
 def corrections(
     old: pl.DataFrame | None, new: pl.DataFrame | None, key: Sequence[str], update_before: bool
 ) -> pl.DataFrame | None:
-    """The changes that make of the rows of one changelog those of another one.
+    """The changes that turn the rows of one changelog into those of another one.
 
     Args:
         old, new: the changelogs, with columns ``c0``, ``c1``, ..., and ``kind`` where not all are insertions; None for
@@ -128,9 +127,6 @@ class Corrections(InstantSource):
 
     def instants(self) -> list[int]:
         return list(range(len(self.files)))
-
-    def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[InstantSplit]]:
-        return [AssignedSplit(InstantSplit(row["now"]), row["seq"], row["now"]) for row in batch.to_pylist()]
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
         assert isinstance(split, InstantSplit)
