@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import CheckpointError
-from stateplan.common.settings import Configuration, of_mode
+from stateplan.common.settings import Configuration, of_mode, value
 from stateplan.common.types import BIGINT
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.results import ResultChannel
@@ -347,20 +347,21 @@ class JobStarter:
         secrets: Secrets,
         notes: list[str],
     ) -> None:
-        """Makes the checkpoint of a job from one of another plan, where the options allow that and the plan needs it.
-        Arguments as :meth:`_start`."""
+        """Makes the checkpoint of a job from one of another plan, where the options allow that and the plan needs it,
+        or where they want corrections. Arguments as :meth:`_start`."""
         from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERY_PATH
         from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
-        from stateplan.session.restart import ACCEPT, needs_new_checkpoint
+        from stateplan.session.restart import ACCEPT, OUTPUT, needs_new_checkpoint
 
         origin, folder = options.get(RECOVERY_PATH), options.get(CHECKPOINT_DIR)
-        if not origin or not folder or options.get(ACCEPT) not in ("derive", "backfill"):
+        corrects = value(options, OUTPUT) == "corrections"
+        if not origin or not folder or not (corrects or options.get(ACCEPT) in ("derive", "backfill")):
             return
         place = checkpoint_path(origin, options) / "plan.json"
         if (checkpoint_path(folder, options) / FACTS).exists() or not place.exists():
             return
         old, new = self._comparable_plans(place.read_text(), document)
-        if needs_new_checkpoint(old.text, new):
+        if corrects or needs_new_checkpoint(old.text, new):
             self._evolve(document, graph, options, secrets, origin, notes)
 
     def _restore(self, document: PlanDocument, notes: list[str]) -> tuple[ExecGraph, Secrets]:

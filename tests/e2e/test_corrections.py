@@ -73,6 +73,16 @@ def test_sinks_end_as_if_the_new_plan_had_always_run(
         assert shop.holds(sink) == whole.holds(sink), sink
 
 
+def test_a_plan_that_starts_from_a_checkpoint_corrects_what_only_its_output_changes(
+    spark: object, tmp_path: Path
+) -> None:
+    shop = shop_after(tmp_path / "shop", [COUNTS], 40)
+    large = [(*COUNTS[:2], f"{BY_PRODUCT} HAVING COUNT(*) > 13")]
+    origin = {"execution.state-recovery.path": str(shop.folder / "first")}
+    shop.run(large, "second", **origin, **CORRECTIONS)
+    assert {row[:2] for row in shop.holds("counts")} == {("a", 14)}
+
+
 def test_corrections_that_have_begun_are_not_made_otherwise(spark: object, tmp_path: Path) -> None:
     shop = shop_after(tmp_path / "shop", OLD, 40)
     (tmp_path / "shop" / "second" / "corrections-0" / "written").mkdir(parents=True)
