@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stateplan.common.errors import OptionError, RunError
+from stateplan.common.errors import OptionError, RunError, StateplanError
 from stateplan.connectors.protocol import OffsetSource
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import ExecGraph
@@ -72,8 +72,21 @@ def try_from_checkpoint(
         options = {CHECKPOINT_DIR: str(folder / "checkpoint"), OUTPUT: "changes", **NOT_HERE}
         with environment.get_config().overlaid(options):
             return _Trial(environment, document, checkpoint, folder).run(millis)
+    except StateplanError as error:
+        raise _naming(checkpoint, str(folder / _COPY), error) from error.__cause__
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _naming(path: str, copy: str, error: StateplanError) -> StateplanError:
+    """An error with the path that the user gave in place of the copy's."""
+    texts = (error.message, error.expected, error.hint)
+    message, expected, hint = (text and text.replace(copy, path) for text in texts)
+    return type(error).with_text(error.code, message or "", place=error.place, expected=expected, hint=hint)
+
+
+_COPY = "origin"
+"""The folder of the copy of the checkpoint."""
 
 
 class _Trial:
@@ -83,8 +96,8 @@ class _Trial:
         self.starter = environment.session.starter
         self.options = environment.get_config().to_dict()
         self.checkpoint, self.folder = checkpoint, folder
-        self.batch = copy_finished(checkpoint, folder / "origin", self.options)
-        origin = Checkpoint.look(folder / "origin")
+        self.batch = copy_finished(checkpoint, folder / _COPY, self.options)
+        origin = Checkpoint.look(folder / _COPY)
         self.evolution = Evolution.between(origin.plan_text, document, self.options, origin.past_ttls())
         self.evolution.check(checkpoint)
         self.plans = self.evolution.old, document
@@ -108,7 +121,7 @@ class _Trial:
                     source.reader.acknowledges = False
             return job if ends else replace(job, open_ended=True)
 
-        job = self.starter.start_evolved(restored_plan.having(graph), str(self.folder / "origin"), continuation, adapt)
+        job = self.starter.start_evolved(restored_plan.having(graph), str(self.folder / _COPY), continuation, adapt)
         if not job.wait(None if millis is None else millis / 1000):
             _finish(job)
         return self._comparison(merged_plan)

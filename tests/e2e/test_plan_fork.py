@@ -106,6 +106,9 @@ def test_a_changed_plan_beside_the_old_one(spark: object, tmp_path: Path) -> Non
     assert "OPT169" in refused.stderr and "its replication slot serves one reader" in refused.stderr
     strict = try_plan(plan, "--checkpoint", tmp_path / "old", "--accept", "derive")
     assert strict.exit_code != 0 and "CKPT003" in strict.stderr, "the filtered counts need history"
+    (tmp_path / "orders" / "1.json").touch()
+    gone = try_plan(plan, "--checkpoint", tmp_path / "old")
+    assert gone.exit_code != 0 and f"all rows that the job of {tmp_path / 'old'} has read" in gone.stderr
 
 
 def plan_over_a_slot(folder: Path) -> Path:
