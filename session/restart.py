@@ -34,6 +34,8 @@ ACCEPT = "execution.state-recovery.accept"
 OUTPUT = "execution.state-recovery.output"
 """The option that says what sinks get."""
 
+_RECOVERY_PATH = "execution.state-recovery.path"
+
 _VERBS: Mapping[Verdict, str] = {
     "rewrite": "rewritten",
     "derive": "derived",
@@ -55,11 +57,15 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
 
     Raises:
         CheckpointError: CKPT003, some of the state does not fit and that is not accepted; CKPT022, other sources, and
-            CKPT023, a source of other data than the checkpoint has positions of: nothing can mend these.
+            CKPT023, a source of other data than the checkpoint has positions of: nothing can mend these; CKPT055, the
+            options want corrections, which need a new checkpoint.
     """
     old = PlanDocument.parse(old_text)
     diff = compare(old, document)
     folder = options.get("execution.checkpointing.dir", "")
+    if diff.verdict != "identical" and value(options, OUTPUT) == "corrections":
+        why = f"they need a new checkpoint, which 'stateplan plan evolve' or '{_RECOVERY_PATH}' = '{folder}' makes"
+        raise CheckpointError("CKPT055", what=f"a plan that continues in the checkpoint {folder}", why=why)
     _require_sources(diff, document, folder)
     accept = value(options, ACCEPT)
     in_place = "rewrite" if accept in ("derive", "backfill") else accept

@@ -10,7 +10,7 @@ import pytest
 from stateplan.common.errors import CheckpointError
 from stateplan.plans.document import PlanDocument
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.restart import ACCEPT, continue_from, stale_notes
+from stateplan.session.restart import ACCEPT, OUTPUT, continue_from, stale_notes
 from tests.plans.conftest import DATA
 
 FOLDER = {"execution.checkpointing.dir": "/ckpt"}
@@ -38,6 +38,14 @@ def test_ttls_need_no_acceptance_and_are_told() -> None:
     never = load("join").set_ttl(5, 1, "0 ms")
     assert go_on(never, join)[1][0].endswith("expire at once")
     assert not go_on(join, never)[1][0].endswith("expire at once")
+
+
+def test_a_changed_plan_that_continues_in_place_gets_no_corrections() -> None:
+    join, corrections = load("join"), {OUTPUT: "corrections"}
+    assert go_on(join, load("join"), options=corrections) == ({5: 5}, [])
+    with pytest.raises(CheckpointError, match=r"'execution\.state-recovery\.path' = '/ckpt' makes") as raised:
+        go_on(join, load("join").set_ttl(5, 0, "2 d"), options=corrections)
+    assert raised.value.code == "CKPT055"
 
 
 def test_another_plan_is_refused_and_says_what_would_be_accepted() -> None:
