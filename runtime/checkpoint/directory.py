@@ -34,7 +34,7 @@ from stateplan.runtime.checkpoint.rescale import (
     wanted_groups,
     wanted_parallelism,
 )
-from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, recover
+from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, end_filling, recover
 from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.readers import KeptReaders, last_known
@@ -434,7 +434,10 @@ def _is_new(folder: AnyPath, options: Mapping[str, str], tell: Callable[[str], N
         elif (folder / RECOVERING).exists() and not (folder / FACTS).exists():
             origin = (folder / RECOVERING).read_text().strip()
             raise CheckpointError("CKPT075", folder=folder, origin=origin, dir_key=CHECKPOINT_DIR, key=RECOVERY_PATH)
-        return not (folder / FACTS).exists()
+        is_new = not (folder / FACTS).exists()
+        if not is_new and (folder / RECOVERING).exists():  # it was filled, and then its process was killed
+            end_filling(folder)
+        return is_new
 
 
 @contextmanager

@@ -35,6 +35,9 @@ RECOVERING = "recovering"
 SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
 RECOVERY_PATH = "execution.state-recovery.path"
 
+BACKFILL, CORRECTIONS = "backfill", "corrections"
+"""How the folders of jobs begin that only help to fill a checkpoint directory."""
+
 _COPIES = 5
 """How often a checkpoint is copied whose job is faster."""
 
@@ -118,7 +121,7 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
         SparkCheckpoint.of(folder).forget_id()
         (folder / RECORD).unlink(missing_ok=True)
         _write_facts(folder, {**facts, "id": uuid.uuid4().hex[:12], "recovered": str(origin)})
-        (folder / RECOVERING).unlink(missing_ok=True)
+        end_filling(folder)
     except (OSError, ValueError, KeyError, TypeError) as cause:
         raise CheckpointError("CKPT005.savepoint", path=text, why=reason_of(cause)) from cause
     tell(f"starting from {'the savepoint' if savepoint_facts else 'the checkpoint'} {origin}")
@@ -199,6 +202,13 @@ def begin_filling(folder: AnyPath, origin: AnyPath) -> None:
     for name in PARTS:
         part = folder / name
         remove_tree(part) if part.is_dir() else part.unlink(missing_ok=True)
+
+
+def end_filling(folder: AnyPath) -> None:
+    """A checkpoint directory is filled: removes what only its filling needed. Raises OSError."""
+    for part in (part for name in (BACKFILL, CORRECTIONS) for part in ordered(folder.glob(f"{name}-*"))):
+        remove_tree(part)
+    (folder / RECOVERING).unlink(missing_ok=True)
 
 
 def _facts_of(origin: AnyPath, text: str) -> dict[str, Any]:

@@ -35,10 +35,12 @@ from stateplan.runtime.checkpoint.live_ttl import Record, editing, read_ttls
 from stateplan.runtime.checkpoint.record import BatchRecord
 from stateplan.runtime.checkpoint.rescale import PARALLELISM, check_key_groups, wanted_parallelism
 from stateplan.runtime.checkpoint.savepoint import (
+    BACKFILL,
+    CORRECTIONS,
     FACTS,
-    RECOVERING,
     RECOVERY_PATH,
     begin_filling,
+    end_filling,
     other_checkpoint,
     usable_facts,
 )
@@ -71,12 +73,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_CORRECTIONS = "corrections"
-"""How the folder begins, in the new checkpoint, that has what corrections are made of."""
 _WRITTEN = "written"
 """The folder, there, of the checkpoint of the job that writes corrections."""
-_BACKFILL = "backfill"
-"""How the folder of the checkpoint of the job that makes state from history begins, in the new checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -224,9 +222,7 @@ class _Evolution:
         self.checkpoint.layout = layout
         write_whole(self.folder / "plan.json", self.submission.plan_text)
         self.checkpoint.adopt()
-        self._forget(_BACKFILL)
-        self._forget(_CORRECTIONS)
-        (self.folder / RECOVERING).unlink(missing_ok=True)
+        end_filling(self.folder)
         return tuple(o.name for o, *some in zip(job.operators, *loads, strict=True) if any(x is not None for x in some))
 
     # -- state -------------------------------------------------------------------------------------------------------
@@ -247,8 +243,8 @@ class _Evolution:
         """State that is made from the history of the sources, by a job with a checkpoint of its own. If it is killed,
         the next attempt continues there, unless it would read other history, or otherwise. Raises CheckpointError
         CKPT054, and what makes the job fail."""
-        folder = self.folder / self._name(_BACKFILL, sorted(history.operators))
-        self._forget(_BACKFILL, but=folder)
+        folder = self.folder / self._name(BACKFILL, sorted(history.operators))
+        self._forget(BACKFILL, but=folder)
         self._run(replace(self.submission, graph=graph), folder, history.job)
         if SparkCheckpoint.of(folder).last_done < 0:
             return []
@@ -303,15 +299,15 @@ class _Evolution:
 
     @property
     def _corrections_folder(self) -> AnyPath:
-        return self.folder / self._name(_CORRECTIONS, None)
+        return self.folder / self._name(CORRECTIONS, None)
 
     def _forget_results(self) -> None:
         """Removes the results of an attempt that was another one. Raises CheckpointError CKPT055 if it has begun to
         write corrections."""
         folder = self._corrections_folder
-        if any(other != folder for other in self.folder.glob(f"{_CORRECTIONS}-*") if (other / _WRITTEN).exists()):
+        if any(other != folder for other in self.folder.glob(f"{CORRECTIONS}-*") if (other / _WRITTEN).exists()):
             raise CheckpointError("CKPT055.begun", folder=self.folder)
-        self._forget(_CORRECTIONS, but=folder)
+        self._forget(CORRECTIONS, but=folder)
 
     def _results(self, job: JobGraph) -> tuple[History, History] | None:
         """What the old plan and the new one have written for the sinks that get corrections; None without any. Raises

@@ -290,3 +290,14 @@ def test_a_version_without_a_record_may_run_in_between(tmp_path: Path) -> None:
         commit(tmp_path, number)
     (tmp_path / "spark" / "offsets" / "4").unlink()
     run(tmp_path, range(9, 10))
+
+
+def test_a_checkpoint_that_was_filled_before_its_process_was_killed_starts_without_the_helpers(tmp_path: Path) -> None:
+    start(tmp_path)
+    for name in ("recovering", "backfill-0/spark/metadata", "corrections-0/old/0-0.arrow"):
+        put(tmp_path / name, "")
+    start(tmp_path)
+    assert not [p.name for p in tmp_path.iterdir() if p.name.startswith(("recovering", "backfill", "corrections"))]
+    put(tmp_path / "backfill-0" / "spark" / "metadata", "of somebody else")
+    start(tmp_path)
+    assert (tmp_path / "backfill-0").exists()
