@@ -38,24 +38,24 @@ def aliases(sql: str) -> Mapping[str, frozenset[Tables]]:
     """
     reader = _Reader([match["token"] for match in _TOKEN.finditer(sql) if match["token"]])
     reader.read()
-    return {name: frozenset(reader.resolved(tables) for tables in found) for name, found in reader.found.items()}
+    return {name: frozenset(reader.resolve(tables) for tables in uses) for name, uses in reader.tables_by_name.items()}
 
 
 class _Reader:
     def __init__(self, tokens: list[str]) -> None:
         self.tokens = tokens
-        self.found: dict[str, list[Tables]] = {}
-        self.named: dict[str, Tables] = {}
+        self.tables_by_name: dict[str, list[Tables]] = {}
+        self.with_tables: dict[str, Tables] = {}
 
     def word(self, i: int) -> str:
         return self.tokens[i].upper() if i < len(self.tokens) else ""
 
-    def resolved(self, tables: Tables, names_so_far: Tables = frozenset()) -> Tables:
+    def resolve(self, tables: Tables, names_so_far: Tables = frozenset()) -> Tables:
         """``tables`` with the names of WITH replaced by what they stand for."""
         names: set[str] = set()
         for name in tables:
-            inner = self.named.get(name)
-            names |= {name} if inner is None or name in names_so_far else self.resolved(inner, names_so_far | {name})
+            inner = self.with_tables.get(name)
+            names |= {name} if inner is None or name in names_so_far else self.resolve(inner, names_so_far | {name})
         return frozenset(names)
 
     def read(self) -> None:
@@ -79,7 +79,7 @@ class _Reader:
                     if name is None:
                         i = self.alias(i, inner)
                     else:
-                        self.named[name] = inner
+                        self.with_tables[name] = inner
                         self.note(name, inner)
             elif word in ("FROM", "JOIN", "TABLE") and self.is_name(i + 1):
                 i = self.table(i + 1, tables[-1])
@@ -124,4 +124,4 @@ class _Reader:
         return at + 1
 
     def note(self, name: str, tables: Tables) -> None:
-        self.found.setdefault(name, []).append(tables)
+        self.tables_by_name.setdefault(name, []).append(tables)

@@ -51,7 +51,7 @@ class OperatorDiff:
     changes: tuple[Change, ...] = ()
     reasons: tuple[str, ...] = ()
     move: StateMove | None = None
-    moved: tuple[Change, ...] = ()
+    position_changes: tuple[Change, ...] = ()
 
     @property
     def title(self) -> str:
@@ -68,7 +68,7 @@ class OperatorDiff:
     @property
     def reads_on(self) -> bool:
         """Of a source: whether it can continue where one of the old plan stands."""
-        return self.old is not None and (self.harmless or (self.verdict == "derive" and not self.moved))
+        return self.old is not None and (self.harmless or (self.verdict == "derive" and not self.position_changes))
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class _Comparison:
         sources = {d.new.id for d in diffs if d.new is not None and self.goes_on(d)}
         diffs = [self.with_history(d, sources) for d in diffs]
         partner_ids = {node.id for node in self.partners.values()}
-        diffs += [self.gone(node) for node in self.old.graph.nodes if node.id not in partner_ids]
+        diffs += [self.removed_operator(node) for node in self.old.graph.nodes if node.id not in partner_ids]
         verdict = max((d.verdict for d in diffs), key=severity, default=VERDICTS[0])
         return PlanDiff(verdict, tuple(diffs), tuple(self.notes()))
 
@@ -200,7 +200,7 @@ class _Comparison:
     def compare_operator(self, node: ExecNode) -> OperatorDiff:
         new, old = self.new.operator(node), self.partners.get(node.id)
         if old is None:
-            return self.added(node, new)
+            return self.new_operator(node, new)
         was_stateful, stateful = old.id in self.old.stateful, node.id in self.new.stateful
         verdict: Verdict
         move: StateMove | None = None
@@ -213,7 +213,7 @@ class _Comparison:
             verdict, reasons = "reset", ["it is no longer stateful; its state is deleted"]
         elif isinstance(node, TableSourceScan) and isinstance(old, TableSourceScan):
             verdict, reasons = self.compare_source(old, node)
-            position_changes = self.moved(old, node)
+            position_changes = self.position_changes(old, node)
         else:
             verdict, reasons = "identical", []
         if verdict == "identical":
@@ -258,14 +258,14 @@ class _Comparison:
         if has_options[0] != has_options[1]:
             age = "old" if has_options[1] else "new"
             return "unknown", [f"the {age} plan does not contain the options of {tables[0].summary}: {_NOT_TOLD}"]
-        position_changes = self.moved(old, new)
+        position_changes = self.position_changes(old, new)
         if all(c.field == "table.identifier" for c in position_changes) and self._same_data(old, new):
             return "identical", ["the table was renamed; its options are the same"] if position_changes else []
         if position_changes:
             return "derive", [f"{c}: its offsets belong to the old value" for c in position_changes]
         return "identical", []
 
-    def moved(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Change, ...]:
+    def position_changes(self, old: TableSourceScan, new: TableSourceScan) -> tuple[Change, ...]:
         """The changes of a source after which its positions mean something else."""
         was, now = _position(old), _position(new)
         return tuple(
@@ -340,7 +340,7 @@ class _Comparison:
             cause_by_id[node.id] = "its inputs changed"
         return [cause_by_id[i] for i in sorted(cause_by_id)], has_unknown
 
-    def added(self, node: ExecNode, new: Operator) -> OperatorDiff:
+    def new_operator(self, node: ExecNode, new: Operator) -> OperatorDiff:
         if node.id in self.new.stateful:
             reason = "it is new, and has not seen the rows read so far"
             return OperatorDiff("reset", None, new, True, (), (reason,))
@@ -353,7 +353,7 @@ class _Comparison:
             return OperatorDiff("derive", None, new, False, (), (reason,))
         return OperatorDiff("stateless", None, new, False)
 
-    def gone(self, node: ExecNode) -> OperatorDiff:
+    def removed_operator(self, node: ExecNode) -> OperatorDiff:
         old = self.old.operator(node)
         if node.id in self.old.stateful:
             return OperatorDiff("derive", old, None, True, (), ("it was removed; its state is deleted",))

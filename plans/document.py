@@ -76,7 +76,7 @@ class PlanDocument:
             facts = plan_metadata.facts_of(self.graph, strict=ours)
             self.facts: PlanFacts | None = facts if ours else None
         except StateplanError as error:
-            raise self._placed(error) from None
+            raise self._with_place(error) from None
         except RecursionError:
             raise PlanError("PLAN015", what="a part of the plan", place=self.source.place("/nodes")) from None
 
@@ -134,7 +134,7 @@ class PlanDocument:
         all_facts = PlanFacts(own_facts.sql, own_facts.sql_hash, hashes, own_facts.format_version)
         return cls(jackson.dumps(plan_metadata.attach(assign_uids(graph), all_facts).to_json()))
 
-    def _placed(self, error: StateplanError) -> StateplanError:
+    def _with_place(self, error: StateplanError) -> StateplanError:
         """``error`` with file, line and column beside its JSON pointer."""
         pointer = error.place.pointer if error.place else None
         place = self.source.place(pointer or "", error.code in _ON_KEY)
@@ -148,7 +148,7 @@ class PlanDocument:
         except StateplanError as error:
             if error.place is None or error.place.line is not None or error.place.pointer is None:
                 raise
-            raise self._placed(error) from error.__cause__
+            raise self._with_place(error) from error.__cause__
 
     def place(self, pointer: str, on_key: bool = False) -> Place:
         """File, line and column of a JSON pointer into this document; of the key when ``on_key``."""
@@ -233,16 +233,16 @@ class PlanDocument:
             PlanError: PLAN070 (no such node), PLAN071 (it has no state with a TTL), PLAN072 (less than a
                 millisecond), PLAN073 (no such state), PLAN106 (two TTLs for one state), PLAN05x (not a TTL).
         """
-        return self.rewritten(self.ttl_splices(edits, session))
+        return self.rewrite(self.ttl_splices(edits, session))
 
-    def rewritten(self, splices: Sequence[Splice]) -> PlanDocument:
+    def rewrite(self, splices: Sequence[Splice]) -> PlanDocument:
         """This document, changed.
 
         Raises:
             PlanError: when the new text is not a valid plan; the document is as it was then.
         """
         if splices:
-            new = self.spliced(splices)
+            new = self.with_splices(splices)
             self.text, self.source, self.written_by = new.text, new.source, new.written_by
             self.graph, self.facts = new.graph, new.facts
             for cached_name in ("uids", "warnings"):
@@ -254,7 +254,7 @@ class PlanDocument:
         """Another text for the same file; this document stays as it is."""
         return PlanDocument(text, self.file, self._bom)
 
-    def spliced(self, splices: Iterable[Splice]) -> PlanDocument:
+    def with_splices(self, splices: Iterable[Splice]) -> PlanDocument:
         """The document with changes in its text; this one stays as it is."""
         return self.with_text(apply_splices(self.text, splices))
 

@@ -39,21 +39,21 @@ class Change:
     state: StateView
     label: str
     ttl: int
-    said: bool = True
-    asked: bool = True
+    in_plan: bool = True
+    in_request: bool = True
 
     @property
-    def changed(self) -> bool:
+    def has_effect(self) -> bool:
         """Whether the file changes: the TTL does, or the plan did not say it."""
-        return self.ttl != self.state.ttl or not self.said
+        return self.ttl != self.state.ttl or not self.in_plan
 
     @property
     def text(self) -> str:
         """``1 h -> 1 d``, or ``1 h, unchanged``."""
         old = ttl_text(self.state.ttl)
-        if not self.changed:
+        if not self.has_effect:
             return f"{old}, unchanged"
-        if self.said:
+        if self.in_plan:
             return f"{old} -> {ttl_text(self.ttl)}"
         new = f"{old} -> {ttl_text(self.ttl)}" if self.ttl != self.state.ttl else old
         return f"{new}, now stored in the plan (before: {self.state.source_text})"
@@ -68,7 +68,7 @@ class Change:
             "oldSource": self.state.source,
             "new": format_ttl(self.ttl),
             "newMillis": self.ttl,
-            "changed": self.changed,
+            "changed": self.has_effect,
         }
 
 
@@ -95,7 +95,7 @@ class Edit:
 
     def apply(self) -> PlanDocument:
         """Changes the document, and gives it back."""
-        return self.document.rewritten(self.splices)
+        return self.document.rewrite(self.splices)
 
 
 def plan_edit(
@@ -127,7 +127,7 @@ def plan_edit(
                     selectors=(earlier.selector, assignment.selector),
                     place=assignment.selector.place,
                 )
-    silent = {view.node_id for view in assignment_of if not _said(document, view)}
+    silent = {view.node_id for view in assignment_of if not _says_ttl(document, view)}
     changes = []
     for view in selectors.views:
         if view in assignment_of or view.node_id in silent:
@@ -137,7 +137,7 @@ def plan_edit(
     return Edit(document, document.text, tuple(changes), document.ttl_splices(edits, session))
 
 
-def _said(document: PlanDocument, view: StateView) -> bool:
+def _says_ttl(document: PlanDocument, view: StateView) -> bool:
     """Whether the plan has a TTL where one would be written for this state."""
     node = document.graph.node(view.node_id)
     return bool(node.states) if ttl_home(node) == "state" else STATE_TTL in (node.configuration or {})

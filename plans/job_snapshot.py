@@ -53,13 +53,13 @@ class PlannedState:
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data: the TTL, what the plan says, what is requested, and what held since which micro-batch."""
         live = self.live
-        asked = live.asked if live else None
+        request = live.asked if live else None
         settings = live.settings if live else ()
         return {
             "ttl": format_ttl(self.ttl),
             "ttlMillis": self.ttl,
             "planTtl": format_ttl(self.view.ttl),
-            "asked": asked and {"ttl": format_ttl(asked.ttl), "who": asked.who, "at": asked.at},
+            "asked": request and {"ttl": format_ttl(request.ttl), "who": request.who, "at": request.at},
             "settings": [
                 {"ttl": format_ttl(s.ttl), "since": s.since, "by": s.by, "who": s.who, "at": s.at} for s in settings
             ],
@@ -110,7 +110,7 @@ class JobPlan:
     def now(self, states: Mapping[Key, PlannedState]) -> PlanDocument:
         """The plan with the TTLs of ``states``, a document of its own."""
         edits = [(*key, state.ttl) for key, state in states.items() if state.ttl != state.view.ttl]
-        return self.document.spliced(self.document.ttl_splices(edits, self._options))
+        return self.document.with_splices(self.document.ttl_splices(edits, self._options))
 
 
 def plain_name(operator: OperatorView) -> str:

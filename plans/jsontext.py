@@ -238,21 +238,21 @@ class SourceMap:
         """
         try:
             find: Callable[[str], Location | None] = self.location
-            while (found := find(pointer)) is None:
+            while (location := find(pointer)) is None:
                 pointer = pointer.rpartition("/")[0]
         except (ValueError, IndexError, StopIteration):  # the text is not valid: the slow reader says where
             return pointer, self.locations[pointer]
-        return pointer, found
+        return pointer, location
 
     def place(self, pointer: str, on_key: bool = False) -> Place:
         """Place of the value at ``pointer``; of its key when ``on_key``, or when it is an object or a list.
 
         For a value that is not there, the place of the innermost value around it that is.
         """
-        found, location = self.nearest_location(pointer)
+        nearest_pointer, location = self.nearest_location(pointer)
         span = location.value
         compound = self.text[span.start] in "{["
-        if location.key is not None and (on_key or compound or found != pointer):
+        if location.key is not None and (on_key or compound or nearest_pointer != pointer):
             span, compound = location.key, False
         line = bisect_right(self._line_starts, span.start)
         column = span.start - self._line_starts[line - 1] + 1
@@ -331,7 +331,7 @@ class _Scanner:
             i = self.member(self.stack[-1], i)
         i = self.skip(i)
         if i < len(text):
-            self.fail("PLAN018", i, what=self.what(i))
+            self.fail("PLAN018", i, what=self.describe(i))
         return root, self.locations
 
     def skip(self, i: int) -> int:
@@ -428,7 +428,7 @@ class _Scanner:
         if error.msg.startswith("Unterminated"):
             newline = _NEWLINE.search(self.text, i)
             if newline is None:
-                self.truncated("a text is not closed", i)
+                self.fail_at_end("a text is not closed", i)
             self.fail("PLAN011.unterminated", i, length=newline.start() - i)
         if error.msg.startswith("Invalid control"):
             char = self.text[at]
@@ -438,7 +438,7 @@ class _Scanner:
             name = f"control character U+{ord(char):04X}"
             self.fail("PLAN011.in_string", at, what=name, expected=f"the escape {short}")
         if at >= len(self.text) or (len(self.text) - at < 5 and '"' not in self.text[at:]):
-            self.truncated("a text is not closed", i)
+            self.fail_at_end("a text is not closed", i)
         backslash = self.text.rfind("\\", i, at + 1)
         at = backslash if backslash >= 0 else at
         self.fail("PLAN011.in_string", at, what=f"unknown escape {self.text[at : at + 2]}", length=2)
@@ -452,7 +452,7 @@ class _Scanner:
             self.fail("PLAN014", i, value=word, length=len(word))
         if match is None or match.end() != i + len(word):
             if i + len(word) == len(text) and word[-1] in "-+.eE":
-                self.truncated("a number is not complete", i)
+                self.fail_at_end("a number is not complete", i)
             hint = "a number has no leading zeros" if re.match(r"-?0\d", word) else None
             self.fail("PLAN011.no_number", i, word=word[:60], length=len(word), hint=hint)
         end = match.end()
@@ -471,7 +471,7 @@ class _Scanner:
             if rest.startswith(other):
                 self.fail("PLAN014", i, value=other, length=len(other))
         if word and i + len(word) == len(self.text) and any(c.startswith(word) for c in _CONSTANTS):
-            self.truncated(f"the value {word} is not complete", i)
+            self.fail_at_end(f"the value {word} is not complete", i)
         lower = {c.lower(): c for c in ("true", "false", "null")}
         hint = None
         if word.lower() in lower or word == "None":
@@ -489,7 +489,7 @@ class _Scanner:
     def starts_value(self, i: int) -> bool:
         return i < len(self.text) and (self.text[i] in '"{[-' or self.text[i].isalnum())
 
-    def what(self, i: int) -> str:
+    def describe(self, i: int) -> str:
         char = self.text[i]
         if char.isascii() and char.isprintable():
             word = _WORD.match(self.text, i)
@@ -500,17 +500,17 @@ class _Scanner:
 
     def unexpected(self, i: int, expected: str, hint: str | None = None, length: int = 1) -> NoReturn:
         if i >= len(self.text):
-            self.truncated("the JSON text ends too early", i, expected)
+            self.fail_at_end("the JSON text ends too early", i, expected)
         if self.text.startswith(("//", "/*", "#"), i):
             hint = "JSON has no comments"
         elif self.text[i] in "\u201c\u201d\u2018\u2019":
             hint = 'use straight double quotes: "'
         if self.stack:
-            self.fail("PLAN011.unexpected_text", i, what=self.what(i), length=length, expected=expected, hint=hint)
-        problem = f"this is not JSON: it begins with {self.what(i)}"
+            self.fail("PLAN011.unexpected_text", i, what=self.describe(i), length=length, expected=expected, hint=hint)
+        problem = f"this is not JSON: it begins with {self.describe(i)}"
         self.fail("PLAN011.no_object", i, problem=problem, length=length, hint=hint)
 
-    def truncated(self, problem_text: str, i: int, expected: str | None = None) -> NoReturn:
+    def fail_at_end(self, problem_text: str, i: int, expected: str | None = None) -> NoReturn:
         hint = None
         if self.stack:
             frame = self.stack[-1]

@@ -58,16 +58,16 @@ class Condition:
             types: their types.
         """
 
-        def placed(value: Any) -> Any:
+        def with_positions(value: Any) -> Any:
             if _is_field(value):
                 position = fields.index(value["field"])
                 return {"kind": "INPUT_REF", "inputIndex": position, "type": types[position].to_json()}
             if isinstance(value, dict):
-                return {key: placed(inner) for key, inner in value.items()}
-            return [placed(inner) for inner in value] if isinstance(value, list) else value
+                return {key: with_positions(inner) for key, inner in value.items()}
+            return [with_positions(inner) for inner in value] if isinstance(value, list) else value
 
         with contextlib.suppress(StateplanError, ValidationError):
-            return rex_from_json(placed(json.loads(self.text)))
+            return rex_from_json(with_positions(json.loads(self.text)))
         return None
 
 
@@ -139,7 +139,7 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
         return _scan(node)
     if node.title in ("exchange", "mini-batch-assigner"):  # every micro-batch is a mini-batch
         return replace(inputs[0], state="", calls=(), groups="", row_conditions=frozenset())
-    own = _resolved(node, _meaningful(node), inputs)
+    own = _json_of_hashes(node, _meaningful(node), inputs)
     if own is None:
         return _opaque(node, _meaningful(node), inputs)
     kind = node.title
@@ -178,11 +178,13 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     if node.PASSES_ROWS:
         added_fields = range(len(inputs[0].fields), len(node.output_type.fields))
         fields = (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in added_fields))
-        return Lineage(rows, fields, state, groups=_keyed(node, own, inputs), row_conditions=_row_conditions(node, own))
+        return Lineage(
+            rows, fields, state, groups=_groups(node, own, inputs), row_conditions=_row_conditions(node, own)
+        )
     return _opaque(node, own | cosmetic, inputs, own)
 
 
-def _keyed(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -> str:
+def _groups(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -> str:
     """What the state of an operator whose rows have a key means, but for the key; empty for other operators.
 
     A ranking of an input with retractions keeps all rows, whatever is emitted of them.
@@ -310,10 +312,10 @@ def _before_filters(
     by_name = {f.name: field for f, field in zip(node.output_type.fields, fields, strict=True)}
     conditions: set[Condition] = set()
     for predicate in predicates:
-        resolved = _with_hashes(predicate, by_name)
-        if resolved is None:
+        condition = _with_hashes(predicate, by_name)
+        if condition is None:
             return "", frozenset()
-        conditions |= _conditions(resolved, {})
+        conditions |= _conditions(condition, {})
     return _hash("scan", own, identity, others), frozenset(conditions)
 
 
@@ -335,7 +337,7 @@ def _is_field(rex: Any) -> bool:
     return isinstance(rex, dict) and rex.keys() == {"field"}
 
 
-def _resolved(node: ExecNode, data: dict[str, Any], inputs: Sequence[Lineage]) -> dict[str, Any] | None:
+def _json_of_hashes(node: ExecNode, data: dict[str, Any], inputs: Sequence[Lineage]) -> dict[str, Any] | None:
     """The node's JSON with the hash of the field in place of every reference to one; None when that fails."""
     all_fields = [f for i in inputs for f in i.fields]
     for ref in node.field_refs():

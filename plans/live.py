@@ -42,16 +42,16 @@ class LiveChange:
     state: StateView
     label: str
     old: int
-    waiting: int | None
+    pending: int | None
     ttl: int
     at: int = 0
     since: int | None = None
     overtaken: bool = False
 
     @property
-    def changed(self) -> bool:
+    def is_news(self) -> bool:
         """Whether this is news: not what holds, and not what was requested already."""
-        return self.ttl != (self.old if self.waiting is None else self.waiting)
+        return self.ttl != (self.old if self.pending is None else self.pending)
 
     @property
     def awaited(self) -> bool:
@@ -72,10 +72,10 @@ class LiveChange:
         if self.overtaken:
             return f"{old} -> {new}, replaced by a later request"
         if self.awaited:
-            repetition = "" if self.changed else ", already requested"
-            replacement = f", not {ttl_text(self.waiting)}" if self.waiting is not None and self.changed else ""
+            repetition = "" if self.is_news else ", already requested"
+            replacement = f", not {ttl_text(self.pending)}" if self.pending is not None and self.is_news else ""
             return f"{old} -> {new}{replacement}, from the next micro-batch on{repetition}"
-        return f"{old}, unchanged" + ("" if self.waiting is None else f": {ttl_text(self.waiting)} is cancelled")
+        return f"{old}, unchanged" + ("" if self.pending is None else f": {ttl_text(self.pending)} is cancelled")
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -88,7 +88,7 @@ class LiveChange:
             "newMillis": self.ttl,
             "plan": format_ttl(self.state.ttl),
             "planMillis": self.state.ttl,
-            "changed": self.changed,
+            "changed": self.is_news,
             "since": self.since,
         }
 
@@ -116,7 +116,7 @@ class LiveEdit:
         return {
             "checkpoint": str(self.folder),
             "running": self.writer is not None,
-            "changed": any(change.changed for change in self.changes),
+            "changed": any(change.is_news for change in self.changes),
             "changes": [change.to_json() for change in self.changes],
         }
 
@@ -179,7 +179,7 @@ def ask(
         CheckpointError: as :func:`checkpoint_plan`; CKPT031 to CKPT033, the record cannot be read or written.
     """
     document = checkpoint_plan(folder)
-    requests = [change for change in plan_edit(document, assignments).changes if change.asked]
+    requests = [change for change in plan_edit(document, assignments).changes if change.in_request]
     changes: list[LiveChange] = []
 
     def work(record: Record) -> None:
@@ -188,7 +188,7 @@ def ask(
             state_ttl = record.get((view.uid, view.index)) or StateTtl(view.uid, view.index, change.label, view.ttl)
             requested_ttl = None if state_ttl.asked is None else state_ttl.asked.ttl
             live_change = LiveChange(view, change.label, state_ttl.now, requested_ttl, change.ttl)
-            if live_change.changed:
+            if live_change.is_news:
                 now_millis = time.time_ns() // 1_000_000
                 request = (
                     TtlRequest(change.ttl, now_millis, user() if user_name is None else user_name)

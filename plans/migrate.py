@@ -185,7 +185,7 @@ def notes(migration: Migration) -> list[str]:
         return [f"the plan already has the format of Flink {start}; written unchanged"]
     steps = counted(len(migration.steps), "step")
     return [
-        f"Flink {start} -> {migration.to} in {steps}; state in a checkpoint: {_said(migration.state)}",
+        f"Flink {start} -> {migration.to} in {steps}; state in a checkpoint: {_verdict_text(migration.state)}",
         *(line.strip() for line in _reasons([(c, c.effect.state, c.effect.why) for c in migration.changes])),
     ]
 
@@ -201,19 +201,19 @@ def to_text(migration: Migration) -> str:
         changes_by_text: dict[str, list[NodeChange]] = {}
         for change in migration.changes:
             if change.step == step:
-                changes_by_text.setdefault(change.effect.what, []).append(change)
+                changes_by_text.setdefault(change.effect.change, []).append(change)
         for text, changes in changes_by_text.items():
             names = ", ".join(f"{change.node_id} ({change.operator})" for change in changes)
             lines.append(f"  {names}")
             lines.append(f"    {text}")
-    lines += ["", f"state in a checkpoint: {_said(migration.state)}"]
+    lines += ["", f"state in a checkpoint: {_verdict_text(migration.state)}"]
     lines += _reasons([(c, c.effect.state, c.effect.why) for c in migration.changes])
-    lines += [f"state in a savepoint of Flink: {_said(migration.flink_state)}"]
+    lines += [f"state in a savepoint of Flink: {_verdict_text(migration.flink_state)}"]
     lines += _reasons([(c, c.effect.flink_state, c.effect.flink_why) for c in migration.changes])
     return "\n".join(lines) + "\n"
 
 
-def _said(verdict: Verdict) -> str:
+def _verdict_text(verdict: Verdict) -> str:
     return f"{verdict} ({_SAYS[verdict]})"
 
 
@@ -239,7 +239,7 @@ def to_json(migration: Migration) -> dict[str, Any]:
                 "step": change.step,
                 "id": change.node_id,
                 "operator": change.operator,
-                "what": change.effect.what,
+                "what": change.effect.change,
                 "state": change.effect.state,
                 "why": change.effect.why or None,
                 "flinkState": change.effect.flink_state,

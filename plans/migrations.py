@@ -38,7 +38,7 @@ class Effect:
         flink_why: the reason, where it is not identical.
     """
 
-    what: str
+    change: str
     state: Verdict = "identical"
     why: str = ""
     flink_state: Verdict = "identical"
@@ -110,14 +110,14 @@ def add(node: JsonNode, key: str, value: Any, before: tuple[str, ...]) -> None:
         node[name] = member
 
 
-_RENAMED = {"leftUniqueKeys": "leftUpsertKeys", "rightUniqueKeys": "rightUpsertKeys"}
+_UPSERT_KEYS = {"leftUniqueKeys": "leftUpsertKeys", "rightUniqueKeys": "rightUpsertKeys"}
 
 
 def _to_1_18(node: JsonNode) -> Iterator[Effect]:
     """Plans of Flink 1.15, 1.16 and 1.17 as plans of 1.18, which brought state metadata (FLIP-292)."""
-    if node["type"] != "stream-exec-join_1" or not any(old in node for old in _RENAMED):
+    if node["type"] != "stream-exec-join_1" or not any(old in node for old in _UPSERT_KEYS):
         return
-    for old, new in _RENAMED.items():
+    for old, new in _UPSERT_KEYS.items():
         if old in node and new not in node:
             members = [(new if key == old else key, value) for key, value in node.items()]
             node.clear()

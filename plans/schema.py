@@ -138,7 +138,7 @@ def _rex() -> Schema:
             "operands": {"type": "array", "items": rex, "description": WORDS["operands"]},
             "expr": rex,
             "type": {"$ref": "#/$defs/LogicalType"},
-            **{key: _described(text, WORDS.get(key)) for key in _REX_TEXTS},
+            **{key: _describe(text, WORDS.get(key)) for key in _REX_TEXTS},
         },
         "allOf": [_when("kind", kind, {"required": list(needed_keys)}) for kind, needed_keys in _REX_KINDS.items()],
     }
@@ -178,7 +178,7 @@ def _own_schema(schema: Any) -> Any:
             continue
         if key == "properties":
             own_schema[key] = {
-                name: _described(_own_schema(part), words.get(name) or WORDS.get(name)) for name, part in value.items()
+                name: _describe(_own_schema(part), words.get(name) or WORDS.get(name)) for name, part in value.items()
             }
         elif key == "description":
             own_schema[key] = summary(value)
@@ -187,7 +187,7 @@ def _own_schema(schema: Any) -> Any:
     return own_schema
 
 
-def _described(schema: Schema, words: str | None) -> Schema:
+def _describe(schema: Schema, words: str | None) -> Schema:
     """A schema with words for people, when it has none."""
     return {**schema, "description": words} if words and "description" not in schema else schema
 
@@ -249,7 +249,7 @@ def _finished(branch: Schema, type_name: str, sink: bool) -> Schema:
     """The branch of one node type: its ``type`` fixed, common keys described."""
     properties = branch["properties"]
     for key in properties:
-        properties[key] = _described(properties[key], WORDS.get(key))
+        properties[key] = _describe(properties[key], WORDS.get(key))
     properties["configuration"] = _configuration()
     properties["type"] = {"const": type_name, "description": branch["description"]}
     properties["stateplan"] = _stateplan(sink)

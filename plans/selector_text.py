@@ -34,7 +34,7 @@ class Name(NamedTuple):
     """A name in a selector, its parts without backquotes; a quoted one is a table or an alias, never a number."""
 
     parts: tuple[str, ...]
-    quoted: bool = False
+    in_backquotes: bool = False
 
     @property
     def text(self) -> str:
@@ -42,7 +42,7 @@ class Name(NamedTuple):
 
     @property
     def number(self) -> int | None:
-        plain = len(self.parts) == 1 and not self.quoted and self.text.isascii() and self.text.isdecimal()
+        plain = len(self.parts) == 1 and not self.in_backquotes and self.text.isascii() and self.text.isdecimal()
         return int(self.text) if plain and len(self.text) < 19 else None
 
 
@@ -63,14 +63,14 @@ class Selector:
 
     text: str
     operator: Name | None
-    which: tuple[Name, ...] | None = None
+    brackets: tuple[Name, ...] | None = None
     state: Name | None = None
     place: Place | None = None
 
     @property
     def many(self) -> bool:
         """Whether it asks for several operators."""
-        return self.operator == ALL or self.which == (ALL,)
+        return self.operator == ALL or self.brackets == (ALL,)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class _Parser:
             operator = self.star() or self.name("an operator: its type, id or uid, a table, or *")
             bracket = self.accept("[")
         if bracket:
-            inputs = self.which()
+            inputs = self.brackets()
         if self.accept("."):
             state = self.star() or self.name("a state: left, right, its index or name, a table, or *")
         if self.at < len(self.text):
@@ -136,7 +136,7 @@ class _Parser:
         place = self.place or Place(line=1, column=1, length=max(1, len(self.text)), source=self.text)
         return Selector(self.text.strip(), operator, inputs, state, place)
 
-    def which(self) -> tuple[Name, ...]:
+    def brackets(self) -> tuple[Name, ...]:
         if self.accept("*"):
             self.close()
             return (ALL,)

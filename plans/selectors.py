@@ -23,7 +23,7 @@ from stateplan.plans.selector_text import ALL, Name, Selector, parse_selector
 from stateplan.plans.states import StateView, node_states
 
 _PLAIN = re.compile(r"(?=.*[^\W\d])[\w$-]+")
-_LISTED = 20
+_MOST_NAMES = 20
 _UID_PREFIX = 4
 _TABLE_KEYS = ("scanTableSource", "dynamicTableSink", "temporalTable", "lookupTableSource", "table")
 _TABLE_NODES = frozenset({"table-source-scan", "sink", "lookup-join"})
@@ -35,9 +35,9 @@ Tables = frozenset[TablePath]
 class _MissError(Exception):
     """A selector that does not point at what it has to. Explaining it may try other selectors."""
 
-    def __init__(self, explained: Callable[[], PlanError]) -> None:
+    def __init__(self, explain: Callable[[], PlanError]) -> None:
         super().__init__()
-        self.explained = explained
+        self.explain = explain
 
 
 class _Side(NamedTuple):
@@ -74,7 +74,7 @@ class _Operator:
     def words(self) -> frozenset[str]:
         node = self.node
         version = node.type.rpartition("_")[2]
-        return frozenset(_folded(text) for text in (node.title, node.name, node.type, f"{node.title}_{version}"))
+        return frozenset(_name_key(text) for text in (node.title, node.name, node.type, f"{node.title}_{version}"))
 
     def fit(self, parts: Sequence[Tables]) -> int | None:
         """How well names of tables fit the inputs, 0 best; None if they do not."""
@@ -99,7 +99,7 @@ class _Operator:
         return best.get(len(parts))
 
 
-def _folded(text: str) -> str:
+def _name_key(text: str) -> str:
     return re.sub(r"[-_]", "", text.lower())
 
 
@@ -159,11 +159,11 @@ class Selectors:
         try:
             return self._select(parse_selector(selector) if isinstance(selector, str) else selector)
         except _MissError as miss:
-            raise miss.explained() from None
+            raise miss.explain() from None
 
     def _select(self, selector: Selector) -> tuple[StateView, ...]:
         candidates = self._candidates(selector)
-        if selector.operator == ALL and selector.which is None and selector.state is None:
+        if selector.operator == ALL and selector.brackets is None and selector.state is None:
             return tuple(view for _, views in candidates for view in views)
         fits = [
             (operator, *((0, views) if selector.state is None else self._states(operator, selector.state)))
@@ -213,13 +213,13 @@ class Selectors:
     def _candidates(self, selector: Selector) -> list[tuple[_Operator, tuple[StateView, ...]]]:
         """The operators a selector names, each with those of its states that it may mean."""
         name = selector.operator
-        if selector.which is None and name is not None and name != ALL:
+        if selector.brackets is None and name is not None and name != ALL:
             return self._by_word(selector, name)
         pool = self._stateful if name is None or name == ALL else self._of_type(selector, name)
-        if name == ALL and selector.which is None:  # what time alone drops has to be named
+        if name == ALL and selector.brackets is None:  # what time alone drops has to be named
             pool = [o for o in pool if any(view.source != "time" for view in o.views)]
-        if selector.which is not None and selector.which != (ALL,):
-            pool = self._within(selector, selector.which, pool)
+        if selector.brackets is not None and selector.brackets != (ALL,):
+            pool = self._within(selector, selector.brackets, pool)
         stateful = [operator for operator in pool if operator.views]
         if not stateful:
             raise _MissError(lambda: self._stateless(selector, pool))
@@ -227,8 +227,8 @@ class Selectors:
 
     def _by_word(self, selector: Selector, name: Name) -> list[tuple[_Operator, tuple[StateView, ...]]]:
         pool = [o for o in self._operators if o.node.id == name.number]
-        word = _folded(name.text)
-        if not pool and name.number is None and not name.quoted:
+        word = _name_key(name.text)
+        if not pool and name.number is None and not name.in_backquotes:
             pool = [o for o in self._operators if word in o.words]
             if not pool:
                 views_by_operator = [
@@ -247,7 +247,7 @@ class Selectors:
         return [(operator, operator.views) for operator in stateful]
 
     def _of_type(self, selector: Selector, name: Name) -> list[_Operator]:
-        pool = [o for o in self._operators if not name.quoted and _folded(name.text) in o.words]
+        pool = [o for o in self._operators if not name.in_backquotes and _name_key(name.text) in o.words]
         if not pool:
             problem = f"the plan has no operator of the type '{name.text:.60}'"
             types = {o.node.title for o in self._operators}
@@ -271,7 +271,7 @@ class Selectors:
     def _by_uid(self, name: Name, pool: Iterable[_Operator]) -> list[_Operator]:
         """The operator with this uid, else those whose uid begins so."""
         text = name.text.lower().removeprefix("uid:")
-        if name.quoted or not text:
+        if name.in_backquotes or not text:
             return []
         operators = [o for o in pool if text in o.uids]
         if not operators and len(text) >= _UID_PREFIX:
@@ -334,8 +334,8 @@ class Selectors:
             return 0, views
         if name.number is not None:
             return 0, tuple(view for view in views if view.index == name.number)
-        word = _folded(name.text)
-        matches = tuple(view for view in views if not name.quoted and word in _state_words(operator, view))
+        word = _name_key(name.text)
+        matches = tuple(view for view in views if not name.in_backquotes and word in _state_words(operator, view))
         if matches or len(views) != len(operator.sides) or len(views) < 2:
             return 0, matches
         fits = [
@@ -371,8 +371,8 @@ class Selectors:
     def _list_text(self, views: Sequence[StateView], lead: str = "one of") -> str:
         if not views:
             return "a plan with state; no operator of this one has any with a TTL"
-        rows = [(self.name_alone(v), f"{v.operator} {v.node_id}", v.name, ttl_text(v.ttl)) for v in views[:_LISTED]]
-        rest = f"\n    and {len(views) - _LISTED} more: stateplan plan show" if len(views) > _LISTED else ""
+        rows = [(self.name_alone(v), f"{v.operator} {v.node_id}", v.name, ttl_text(v.ttl)) for v in views[:_MOST_NAMES]]
+        rest = f"\n    and {len(views) - _MOST_NAMES} more: stateplan plan show" if len(views) > _MOST_NAMES else ""
         return f"{lead}\n{in_columns(rows, '    ')}".rstrip("\n") + rest
 
     def _all(self, operators: Iterable[_Operator]) -> list[StateView]:
@@ -469,7 +469,7 @@ class Selectors:
 
 def _state_words(operator: _Operator, view: StateView) -> set[str]:
     """What a state may be called: its name and the name Flink gives it, each with and without ``State``."""
-    names = {_folded(name) for name in (view.name, operator.node.state_names[view.index])}
+    names = {_name_key(name) for name in (view.name, operator.node.state_names[view.index])}
     return names | {name.removesuffix("state") for name in names} - {""}
 
 

@@ -164,13 +164,13 @@ class StateComparison:
         if move is None:
             return None
         filters = old.join_spec.filter_nulls, new.join_spec.filter_nulls
-        lost = lost_rows(old_sides, new_sides, move, filters)
+        reason = lost_rows(old_sides, new_sides, move, filters)
         ttl = max(self.old.ttls(old), default=0)
-        counted = any(node.join_spec.join_type != "INNER" for node in (old, new))
-        if counted and ttl:
-            lost = f"rows that have expired after {format_ttl(ttl)} may have matched"
-        if lost is not None:
-            return "reset", [lost], None
+        counts_matches = any(node.join_spec.join_type != "INNER" for node in (old, new))
+        if counts_matches and ttl:
+            reason = f"rows that have expired after {format_ttl(ttl)} may have matched"
+        if reason is not None:
+            return "reset", [reason], None
         return "derive", ["the rows that it has kept pass through the new join"], move
 
     def _same_source(self, old: GroupAggregate, new: GroupAggregate) -> bool:

@@ -55,7 +55,7 @@ _CODES = {
 """Code, and what was expected, for each reason of a UrlError."""
 
 
-def _refused(url: str, error: UrlError) -> PlanError:
+def _url_error(url: str, error: UrlError) -> PlanError:
     code, expected = _CODES[error.why]
     place = None if error.why == "nul" else Place(file=shown(url))
     return PlanError(code, place=place, expected=expected, hint=error.hint, **error.values)
@@ -72,7 +72,7 @@ def _local_path(url: str) -> str | None:
     try:
         return place_of(url)
     except UrlError as error:
-        raise _refused(url, error) from None
+        raise _url_error(url, error) from None
 
 
 def _remote(url: str) -> tuple[Any, str]:
@@ -93,7 +93,7 @@ def _remote(url: str) -> tuple[Any, str]:
                 cause = refusal.__cause__ if refusal.code == "CKPT001" else None
                 raise _error("PLAN007.hadoop", url, what=first_line(cause) if cause else refusal.message) from refusal
             return remote.fs, remote.path
-        raise _refused(url, error) from None
+        raise _url_error(url, error) from None
 
 
 def _reason(error: OSError) -> str:
@@ -101,7 +101,7 @@ def _reason(error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def _explained(url: str, doing: str) -> Iterator[None]:
+def _file_errors(url: str, doing: str) -> Iterator[None]:
     """Turns what a filesystem raises into a PlanError; ``doing`` is ``read`` or ``written``."""
     name = shown(url)
     try:
@@ -142,7 +142,7 @@ def exists(url: str) -> bool:
         PlanError: PLAN004 to PLAN008 when that cannot be determined.
     """
     path = _local_path(url)
-    with _explained(url, "read"):
+    with _file_errors(url, "read"):
         if path is None:
             filesystem, remote = _remote(url)
             return bool(filesystem.exists(remote))
@@ -164,7 +164,7 @@ def read_bytes(url: str) -> bytes:
             PLAN006 unknown scheme, PLAN007 any other failure of the filesystem, PLAN008 not a path, PLAN009 too long.
     """
     path = _local_path(url)
-    with _explained(url, "read"):
+    with _file_errors(url, "read"):
         if path is None:
             filesystem, remote = _remote(url)
             if filesystem.isdir(remote):
@@ -190,14 +190,14 @@ def write_bytes(url: str, data: bytes, overwrite: bool = False) -> None:
         PlanError: PLAN002 when the file exists and ``overwrite`` is not set, else as :func:`read_bytes`.
     """
     path = _local_path(url)
-    with _explained(url, "written"):
+    with _file_errors(url, "written"):
         if path is None:
             _write_remote(url, data, overwrite)
         else:
             _write_local(path, data, overwrite)
 
 
-def _taken(url: str) -> PlanError:
+def _exists_error(url: str) -> PlanError:
     return _error("PLAN002", url, shown=shown(url), hint=_OVERWRITE_HINT)
 
 
@@ -206,7 +206,7 @@ def _write_remote(url: str, data: bytes, overwrite: bool) -> None:
     if filesystem.isdir(path):
         raise IsADirectoryError
     if not overwrite and filesystem.exists(path):
-        raise _taken(url)
+        raise _exists_error(url)
     parent = path.rpartition("/")[0]
     if parent:
         filesystem.makedirs(parent, exist_ok=True)
@@ -219,7 +219,7 @@ def _write_local(path: str, data: bytes, overwrite: bool) -> None:
     if (file_status and stat.S_ISDIR(file_status.st_mode)) or path.endswith("/"):
         raise IsADirectoryError
     if file_status and not overwrite:
-        raise _taken(path)
+        raise _exists_error(path)
     if file_status and not stat.S_ISREG(file_status.st_mode):
         raise _error("PLAN003", path, name=path, what="not a regular file", expected=_A_FILE)
     if file_status and not os.access(target, os.W_OK):
@@ -256,11 +256,11 @@ def _publish(temporary: str, target: str, overwrite: bool, path: str) -> None:
     try:
         os.link(temporary, target)
     except FileExistsError:
-        raise _taken(path) from None
+        raise _exists_error(path) from None
     except OSError:
         # No hard links here (FAT, some network mounts).
         if os.path.lexists(target):
-            raise _taken(path) from None
+            raise _exists_error(path) from None
         os.replace(temporary, target)
         return
     os.unlink(temporary)

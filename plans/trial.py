@@ -40,7 +40,7 @@ class Point:
     time: int
     rows: int
     bytes: int
-    written: int
+    written_bytes: int
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ class Outcome:
         return max((p.rows for p in self.points), default=0)
 
     @property
-    def written(self) -> int:
+    def written_bytes(self) -> int:
         """Bytes of state that all micro-batches wrote."""
-        return sum(p.written for p in self.points)
+        return sum(p.written_bytes for p in self.points)
 
 
 @dataclass(frozen=True)
@@ -94,29 +94,29 @@ class Difference:
 
     sink: str
     rows: int
-    missing: Counter[str]
-    extra: Counter[str]
+    missing_rows: Counter[str]
+    extra_rows: Counter[str]
     wrong: tuple[tuple[str, str], ...]
     blame: Mapping[str, int]
 
     @property
     def total(self) -> int:
         """Rows that are not as they should be."""
-        return sum(self.missing.values()) + sum(self.extra.values()) + len(self.wrong)
+        return sum(self.missing_rows.values()) + sum(self.extra_rows.values()) + len(self.wrong)
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data, with a few examples."""
         return {
             "sink": self.sink,
             "rows": self.rows,
-            "missing": sum(self.missing.values()),
+            "missing": sum(self.missing_rows.values()),
             "wrong": len(self.wrong),
-            "extra": sum(self.extra.values()),
+            "extra": sum(self.extra_rows.values()),
             "blame": dict(self.blame),
             "examples": {
-                "missing": [json.loads(row) for row in sorted(self.missing)[:_EXAMPLES]],
+                "missing": [json.loads(row) for row in sorted(self.missing_rows)[:_EXAMPLES]],
                 "wrong": [{"right": json.loads(a), "wrong": json.loads(b)} for a, b in self.wrong[:_EXAMPLES]],
-                "extra": [json.loads(row) for row in sorted(self.extra)[:_EXAMPLES]],
+                "extra": [json.loads(row) for row in sorted(self.extra_rows)[:_EXAMPLES]],
             },
         }
 
@@ -172,17 +172,17 @@ def blamed(variants: Sequence[Variant]) -> list[Variant]:
 
 def compare_rows(right: Rows, other_rows: Rows) -> tuple[Counter[str], Counter[str], tuple[tuple[str, str], ...]]:
     """Rows that are missing, rows that are too many, and pairs of rows with the same key."""
-    missing, extra = right.counts - other_rows.counts, other_rows.counts - right.counts
-    if not right.key or not missing or not extra:
-        return missing, extra, ()
+    missing_rows, extra = right.counts - other_rows.counts, other_rows.counts - right.counts
+    if not right.key or not missing_rows or not extra:
+        return missing_rows, extra, ()
     by_key = {key_of(row, right.key): row for row in extra}
     wrong = []
-    for row in list(missing):
+    for row in list(missing_rows):
         other = by_key.get(key_of(row, right.key))
         if other is not None:
             wrong.append((row, other))
-            del missing[row], extra[other]
-    return missing, extra, tuple(sorted(wrong))
+            del missing_rows[row], extra[other]
+    return missing_rows, extra, tuple(sorted(wrong))
 
 
 def key_of(row: str, columns: Sequence[str]) -> str:

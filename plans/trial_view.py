@@ -9,7 +9,7 @@ from typing import Any
 from stateplan.common.readable import bytes_text, counted, in_columns
 from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Panel, numbers, times
-from stateplan.plans.render.chart import to_svg as drawn
+from stateplan.plans.render.chart import to_svg as chart_svg
 from stateplan.plans.render.page import page
 from stateplan.plans.trial import Difference, Outcome, Trial
 
@@ -31,9 +31,10 @@ def to_json(trial: Trial) -> dict[str, Any]:
                 "stateRows": outcome.last.rows,
                 "stateBytes": outcome.last.bytes,
                 "mostStateRows": outcome.most,
-                "writtenBytes": outcome.written,
+                "writtenBytes": outcome.written_bytes,
                 "overTime": [
-                    {"time": p.time, "rows": p.rows, "bytes": p.bytes, "written": p.written} for p in outcome.points
+                    {"time": p.time, "rows": p.rows, "bytes": p.bytes, "written": p.written_bytes}
+                    for p in outcome.points
                 ],
             }
             for outcome, differences in zip(trial.outcomes, trial.differences, strict=True)
@@ -65,9 +66,9 @@ def _rows(trial: Trial) -> Iterator[tuple[str, ...]]:
     for outcome, differences in zip(trial.outcomes, trial.differences, strict=True):
         figures: tuple[str, ...] = ("-", "-", "-")
         if differences:
-            lost_count = sum(sum(d.missing.values()) for d in differences)
+            lost_count = sum(sum(d.missing_rows.values()) for d in differences)
             wrong = sum(len(d.wrong) for d in differences)
-            extra_count = sum(sum(d.extra.values()) for d in differences)
+            extra_count = sum(sum(d.extra_rows.values()) for d in differences)
             figures = f"{lost_count:,}", f"{wrong:,}", f"{extra_count:,}"
         rows = sum(sum(sink.counts.values()) for sink in outcome.sinks.values())
         last = outcome.last
@@ -78,7 +79,7 @@ def _rows(trial: Trial) -> Iterator[tuple[str, ...]]:
             f"{last.rows:,}",
             f"{outcome.most:,}",
             bytes_text(last.bytes),
-            bytes_text(outcome.written),
+            bytes_text(outcome.written_bytes),
         )
 
 
@@ -94,11 +95,11 @@ def _blame(outcome: Outcome, difference: Difference) -> str:
 
 
 def _examples(difference: Difference, max_rows: int = 3) -> Iterator[str]:
-    for row in sorted(difference.missing)[:max_rows]:
+    for row in sorted(difference.missing_rows)[:max_rows]:
         yield f"missing  {row}"
     for right, wrong in difference.wrong[:max_rows]:
         yield f"wrong    {wrong}  instead of  {right}"
-    for row in sorted(difference.extra)[:max_rows]:
+    for row in sorted(difference.extra_rows)[:max_rows]:
         yield f"extra    {row}"
 
 
@@ -122,12 +123,12 @@ def to_svg(trial: Trial) -> str:
         Panel("state rows", [(o.variant.label, [(p.time, p.rows) for p in o.points]) for o in outcomes]),
         Panel(
             "state written by a micro-batch",
-            [(o.variant.label, [(p.time, p.written) for p in o.points]) for o in outcomes],
+            [(o.variant.label, [(p.time, p.written_bytes) for p in o.points]) for o in outcomes],
             bytes_text,
             binary=True,
         ),
     )
-    return drawn("State under other TTLs", _about(trial), panels, axis)
+    return chart_svg("State under other TTLs", _about(trial), panels, axis)
 
 
 def to_html(trial: Trial) -> str:

@@ -94,7 +94,7 @@ def _from_the_sink(graph: ExecGraph) -> Iterator[ExecNode]:
 def _words(values: Sequence[Varying], origin: Physical, tree: Tree) -> str:
     """Flink's message on an operator; ``values`` are in the order of its columns."""
     if not origin.inputs:
-        names = ", ".join(one.field or one.what for one in values)
+        names = ", ".join(one.field or one.call for one in values)
         return (
             f"The metadata column(s): '{names}' in cdc source may cause wrong result or error on downstream operators, "
             "please consider removing these columns or use a non-cdc source that only has insert messages."
@@ -109,9 +109,9 @@ def _words(values: Sequence[Varying], origin: Physical, tree: Tree) -> str:
             f"There exists non deterministic function: '{_name(condition)}' in condition: '{text}' which may cause "
             f"wrong result in update pipeline.{tree_text}"
         )
-    if not values[0].what.endswith("()"):  # the row that is looked up: what Flink says of it is not known here
+    if not values[0].call.endswith("()"):  # the row that is looked up: what Flink says of it is not known here
         return (
-            f"The column {values[0].field} is {values[0].what}, which may be another when an update comes.\n{tree_text}"
+            f"The column {values[0].field} is {values[0].call}, which may be another when an update comes.\n{tree_text}"
         )
     by_column: dict[str | None, Varying] = {}
     for one in values:
@@ -128,6 +128,6 @@ def _words(values: Sequence[Varying], origin: Physical, tree: Tree) -> str:
 
 def _name(one: Varying) -> str:
     """The function as Flink names it: the outermost of those that vary, which differs for processing time alone."""
-    name = one.what.removesuffix("()")
+    name = one.call.removesuffix("()")
     materialized = name == "PROCTIME" and "PROCTIME_MATERIALIZE(PROCTIME())" in one.node.description
     return "PROCTIME_MATERIALIZE" if materialized else name

@@ -206,14 +206,16 @@ def _require_sources(diff: PlanDiff, document: PlanDocument, folder: str) -> Non
         assert source.new is not None
         table = table_of(document.graph.node(source.new.id))
         name = source.title if table is None else f"table '{table.summary}'"
-        if source.verdict == "unknown" or not source.moved:
+        if source.verdict == "unknown" or not source.position_changes:
             raise CheckpointError("CKPT023.no_options", name=name, folder=folder, reasons="; ".join(source.reasons))
         raise CheckpointError(
             "CKPT023",
             name=name,
             folder=folder,
-            changes="; ".join(map(str, source.moved)),
-            before=", ".join(f"{c.field} {'left out' if c.before is None else c.before}" for c in source.moved),
+            changes="; ".join(map(str, source.position_changes)),
+            before=", ".join(
+                f"{c.field} {'left out' if c.before is None else c.before}" for c in source.position_changes
+            ),
         )
 
 

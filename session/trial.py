@@ -139,13 +139,13 @@ def _without_expiry(document: PlanDocument) -> PlanDocument:
     for view in state_views(document.graph, document.uids):
         if view.source != "time":
             edits.append((view.node_id, view.index, _LONG if view.update_type == "OnReadAndWrite" else NEVER))
-    return document.spliced(document.ttl_splices(edits)) if edits else document
+    return document.with_splices(document.ttl_splices(edits)) if edits else document
 
 
 def _with_ttls(document: PlanDocument, assignments: Sequence[Assignment]) -> PlanDocument:
     """A copy of a plan with other TTLs."""
     edit = plan_edit(document, assignments)
-    return document.spliced(edit.splices) if edit.splices else document
+    return document.with_splices(edit.splices) if edit.splices else document
 
 
 def merge_graphs(graphs: Sequence[ExecGraph]) -> MergedPlan:

@@ -20,7 +20,7 @@ from stateplan.runtime.spark.hadoop import checkpoint_path
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
-    from stateplan.plans.lint import Applied, Report, Rule, Severity
+    from stateplan.plans.lint import AppliedFix, Report, Rule, Severity
     from stateplan.runtime.metrics.state_uses import StateUses
 
 
@@ -188,7 +188,7 @@ class _Job:
         from stateplan.plans.lint.output import changed_lines
 
         documents = [read_plan(plan) for plan in plans]
-        fixes: list[tuple[str, Applied]] = []
+        fixes: list[tuple[str, AppliedFix]] = []
         changes = ""
         for plan, document in zip(plans, documents, strict=True):
             for warning in document.warnings:
@@ -222,7 +222,7 @@ class _Job:
         findings = [f for report in self.reports for f in report.findings]
         return any(strict or f.severity is Severity.WARNING for f in findings)
 
-    def _show(self, fixes: Sequence[tuple[str, Applied]], show_fixes: bool) -> None:
+    def _show(self, fixes: Sequence[tuple[str, AppliedFix]], show_fixes: bool) -> None:
         from stateplan.plans.lint.output import summary, to_github, to_json, to_sarif, to_text
 
         if self.output is LintFormat.JSON:

@@ -3,13 +3,13 @@
 Source of the idea: Flink's ``PLAN_ADVICE`` (FLIP-280) and its ``PlanAdvice`` analyzers; the rules say their own.
 """
 
-from stateplan.plans.lint.engine import Applied, Finding, Report, advice, choose, fix, lint, severities_of
+from stateplan.plans.lint.engine import AppliedFix, Finding, Report, advice, choose, fix, lint, severities_of
 from stateplan.plans.lint.rule import Rule, Severity
 from stateplan.plans.lint.rules import all_rules
 from stateplan.plans.lint.suppress import check_code, operators, suppress, unsuppress
 
 __all__ = [
-    "Applied",
+    "AppliedFix",
     "Finding",
     "Report",
     "Rule",

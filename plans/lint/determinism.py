@@ -54,7 +54,7 @@ class Varying:
     """
 
     node: ExecNode
-    what: str
+    call: str
     field: str | None
     pointer: str
 
@@ -87,7 +87,7 @@ def _ends_changes(node: ExecNode) -> bool:
 
 def _calls(rex: Rex, pointer: str) -> Iterator[tuple[str, str]]:
     """The innermost varying calls in an expression, and where each has its name."""
-    inside = [found for i, operand in enumerate(rex.children) for found in _calls(operand, f"{pointer}/operands/{i}")]
+    inside = [call for i, operand in enumerate(rex.children) for call in _calls(operand, f"{pointer}/operands/{i}")]
     yield from inside
     if isinstance(rex, Call) and not inside and varies(rex):
         yield f"{rex.name}()", pointer if rex.is_user_defined else f"{pointer}/internalName"
@@ -152,7 +152,7 @@ class _Input:
         refs = [ref for ref in node.field_refs() if ref.input in (None, self.position)]
         return frozenset(ref.field - (first if ref.input is None else 0) for ref in refs)
 
-    def passed(self, node: ExecNode) -> Fields:
+    def own_fields(self, node: ExecNode) -> Fields:
         """Those that ``node`` appends to the fields of the inputs before it, and its readers need."""
         first = self.first_field(node)
         return frozenset(field - first for field in self.needed_fields)
@@ -165,7 +165,7 @@ def _fields_to_repeat(node: ExecNode, source: _Input) -> Fields:
     if node.FORWARDS_ROWS:
         return source.needed_fields
     if node.KEEPS_FIELDS or node.PASSES_ROWS:
-        return source.passed(node) | source.references(node)
+        return source.own_fields(node) | source.references(node)
     return source.every_field
 
 
@@ -216,12 +216,12 @@ def _correlate(node: Correlate | PythonCorrelate, source: _Input) -> Fields:
     """With other arguments, the function returns other rows."""
     arguments = set(_outer_fields(node.function_call))
     names = [field.name for field in source.graph.input_types(node)[0].fields]
-    return source.passed(node) | source.references(node) | {i for i, name in enumerate(names) if name in arguments}
+    return source.own_fields(node) | source.references(node) | {i for i, name in enumerate(names) if name in arguments}
 
 
 @_fields_to_repeat.register
 def _passed_and_referenced(node: OverNode | TemporalJoin | WindowTableFunction, source: _Input) -> Fields:
-    return source.passed(node) | source.references(node)
+    return source.own_fields(node) | source.references(node)
 
 
 @_fields_to_repeat.register

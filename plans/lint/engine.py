@@ -85,17 +85,27 @@ class Report:
 
 
 @dataclass(frozen=True)
-class Applied:
+class AppliedFix:
     """A change that ``--fix`` made: where, from what to what, as text, and because of which rule."""
 
     code: str
     node_id: int
-    what: str
+    subject: str
     before: str
     after: str
 
     def __str__(self) -> str:
-        return f"{self.code} {self.what}: {self.before} -> {self.after}"
+        return f"{self.code} {self.subject}: {self.before} -> {self.after}"
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON-ready data."""
+        return {
+            "code": self.code,
+            "node_id": self.node_id,
+            "what": self.subject,
+            "before": self.before,
+            "after": self.after,
+        }
 
 
 def choose(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> dict[str, Rule]:
@@ -218,7 +228,7 @@ def fix(
     *,
     against: PlanDocument | None = None,
     rules: Mapping[str, Rule] | None = None,
-) -> tuple[PlanDocument, tuple[Applied, ...]]:
+) -> tuple[PlanDocument, tuple[AppliedFix, ...]]:
     """The plan with everything fixed that has one right answer, until nothing more is found that can be fixed.
 
     Fixes only lengthen TTLs and take out suppressions, so this ends. They raise no other findings: where a TTL of never
@@ -242,7 +252,7 @@ def fix(
         {(s.node.id, s.index): s for s in Subject(plan, session).all_states()} for plan in (document, current)
     )
     ttl_changes = [
-        Applied(code, key[0], str(old_states[key]), format_ttl(old_states[key].ttl), format_ttl(new_states[key].ttl))
+        AppliedFix(code, key[0], str(old_states[key]), format_ttl(old_states[key].ttl), format_ttl(new_states[key].ttl))
         for key, code in because.items()
     ]
     return current, (*ttl_changes, *removals)
@@ -257,10 +267,10 @@ def _fix_round(
     session: Mapping[str, str] | None,
     findings: Callable[[PlanDocument], tuple[Finding, ...]],
     never_ttl: bool,
-) -> tuple[PlanDocument, dict[tuple[int, int], str], list[Applied]]:
+) -> tuple[PlanDocument, dict[tuple[int, int], str], list[AppliedFix]]:
     """The fixed plan, the first rule that changed each TTL, and other changes; never as a TTL if ``never_ttl``."""
     because: dict[tuple[int, int], str] = {}
-    removals: list[Applied] = []
+    removals: list[AppliedFix] = []
     while True:
         open_ones = [f for f in findings(document) if f.edit is not None]
         longest: dict[tuple[int, int], int] = {}
@@ -273,14 +283,14 @@ def _fix_round(
                     longest[key] = edit.ttl
         if longest:
             edits = [(node_id, index, ttl) for (node_id, index), ttl in longest.items()]
-            document = document.spliced(document.ttl_splices(edits, session))
+            document = document.with_splices(document.ttl_splices(edits, session))
             continue
         stale = next((f for f in open_ones if isinstance(f.edit, Unsuppress)), None)
         if stale is None or not isinstance(stale.edit, Unsuppress):
             return document, because, removals
         document = unsuppress(document, stale.edit.node_id, stale.edit.code)
         removals.append(
-            Applied(stale.code, stale.node_id, f"suppression at {stale.operator}", stale.edit.code, "nothing")
+            AppliedFix(stale.code, stale.node_id, f"suppression at {stale.operator}", stale.edit.code, "nothing")
         )
 
 

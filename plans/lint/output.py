@@ -8,16 +8,16 @@ from typing import Any
 from stateplan.common.errors import Place
 from stateplan.common.readable import counted
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.lint.engine import Applied, Finding, Report
+from stateplan.plans.lint.engine import AppliedFix, Finding, Report
 from stateplan.plans.lint.rule import Severity
 from stateplan.plans.lint.rules import all_rules
 from stateplan.plans.text_splices import unified_diff
 
 
-def to_text(reports: Iterable[Report], show_fixes: Sequence[tuple[str, Applied]] = ()) -> str:
+def to_text(reports: Iterable[Report], show_fixes: Sequence[tuple[str, AppliedFix]] = ()) -> str:
     """A block per finding: place, code and message, the line with the value underlined, what to do; then the count."""
     blocks = [_block(f) for report in reports for f in report.findings]
-    blocks += [f"{file}: {applied}\n" for file, applied in show_fixes]
+    blocks += [f"{file}: {fix}\n" for file, fix in show_fixes]
     return "\n".join(blocks)
 
 
@@ -54,12 +54,12 @@ def summary(reports: Sequence[Report], fix_count: int = 0) -> str:
     return text + (f"; {suppressed} suppressed" if suppressed else "")
 
 
-def to_json(reports: Iterable[Report], fixes: Sequence[tuple[str, Applied]] = ()) -> dict[str, Any]:
+def to_json(reports: Iterable[Report], fixes: Sequence[tuple[str, AppliedFix]] = ()) -> dict[str, Any]:
     """JSON-ready data of everything."""
     return {
         "findings": [f.to_json() for report in reports for f in report.findings],
         "suppressed": [{**f.to_json(), "reason": why} for report in reports for f, why in report.suppressed],
-        "fixed": [{"file": file, **vars(applied)} for file, applied in fixes],
+        "fixed": [{"file": file, **fix.to_json()} for file, fix in fixes],
     }
 
 

@@ -100,7 +100,7 @@ class Rule:
         """What this rule has to say about a plan."""
         return iter(())
 
-    def review(self, subject: Subject, found: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
+    def review(self, subject: Subject, problems_by_code: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
         """What this rule has to say about what the rules that were asked have found, by their codes."""
         return iter(())
 

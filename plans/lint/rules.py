@@ -41,7 +41,7 @@ class NonDeterministicUpdate(Rule, code="PLN001", name="non-deterministic-update
 
     def check(self, subject: Subject) -> Iterator[Problem]:
         for use in varying(subject):
-            subject_text = f"the column {use.field} is {use.what}" if use.field else f"a condition uses {use.what}"
+            subject_text = f"the column {use.field} is {use.call}" if use.field else f"a condition uses {use.call}"
             yield Problem(
                 use.node,
                 f"{subject_text}, which has another value when an update retracts the row",
@@ -62,11 +62,11 @@ class UnusedSuppression(Rule, code="PLN002", name="unused-suppression", fixable=
     Source: similar rules of other linters, such as ruff's `unused-noqa`.
     """
 
-    def review(self, subject: Subject, found: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
-        at = {(code, problem.node.id) for code, problems in found.items() for problem in problems}
+    def review(self, subject: Subject, problems_by_code: Mapping[str, Sequence[Problem]]) -> Iterator[Problem]:
+        at = {(code, problem.node.id) for code, problems in problems_by_code.items() for problem in problems}
         for node in subject.nodes:
             for code in accepted(node):
-                if code in found and (code, node.id) not in at:
+                if code in problems_by_code and (code, node.id) not in at:
                     yield Problem(
                         node,
                         f"{code} has no finding here to suppress",
@@ -103,7 +103,7 @@ class BadSuppression(Rule, code="PLN003", name="bad-suppression", suppressible=F
                     yield Problem(node, f"{code} is suppressed without a reason", "add the reason", pointer=pointer)
 
 
-_COUNTED = {"LEFT": 1, "RIGHT": 0, "SEMI": 1, "ANTI": 1}
+_MATCH_INPUTS = {"LEFT": 1, "RIGHT": 0, "SEMI": 1, "ANTI": 1}
 """The input whose rows are counted as matches of the other one's, by the type of a join; of a FULL join both are."""
 
 
@@ -140,7 +140,7 @@ class FlinkKeepsRows(Rule, code="PLN005", name="flink-keeps-rows", severity=Seve
 def _loss_reason(join: Join, position: int) -> str | None:
     """What Flink makes of an update without its old row."""
     kind = join.join_spec.join_type
-    if kind == "FULL" or _COUNTED.get(kind) == position:
+    if kind == "FULL" or _MATCH_INPUTS.get(kind) == position:
         return "and Flink counts each as one more match"
     return "and Flink keeps pairs that no longer meet the condition" if join.join_spec.non_equi_condition else None
 

@@ -127,7 +127,7 @@ class Subject:
         states = self.in_front(state)
         return longest(states) if states else None
 
-    def carried(
+    def largest_in_front(
         self, value: Callable[[ExecNode], int], stops: Callable[[ExecNode], bool] = lambda _: False
     ) -> dict[int, Origin]:
         """The largest ``value`` (ms, 0 for none) of the operators in front of each, by id; ``stops`` ends its way."""

@@ -72,10 +72,10 @@ def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> Pl
         place = at + join_pointer(path)
         location = source.location(place)
         if location is None:
-            return document.spliced([member_splice(source, at + join_pointer(path[:-1]), path[-1], value, ())])
+            return document.with_splices([member_splice(source, at + join_pointer(path[:-1]), path[-1], value, ())])
         if document.text[location.value.start] != "{":
             raise PlanError("PLAN132", where=place, place=document.place(place))
-    return document.spliced([member_splice(source, at + join_pointer((KEY, SUPPRESS)), code, reason, ())])
+    return document.with_splices([member_splice(source, at + join_pointer((KEY, SUPPRESS)), code, reason, ())])
 
 
 def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
@@ -101,7 +101,7 @@ def unsuppress(document: PlanDocument, node_id: int, code: str) -> PlanDocument:
     if len(codes) == 1:
         path = [KEY, SUPPRESS] if len(extra) > 1 else [KEY]
     source = SourceMap(document.text)
-    return document.spliced([removal_splice(source, at + join_pointer(path[:-1]), path[-1])])
+    return document.with_splices([removal_splice(source, at + join_pointer(path[:-1]), path[-1])])
 
 
 def _pointer(document: PlanDocument, node_id: int) -> str:

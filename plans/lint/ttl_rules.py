@@ -189,7 +189,7 @@ class ShorterThanWatermarkDelay(Rule, code="TTL006", name="shorter-than-watermar
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        delays = subject.carried(
+        delays = subject.largest_in_front(
             lambda node: _delay(_watermark(node)),
             stops=lambda node: node.EMITS_IN_ORDER,
         )
@@ -239,7 +239,7 @@ class ShorterThanWindow(Rule, code="TTL007", name="shorter-than-window"):
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        pace = subject.carried(lambda node: _length(node, "pace") if node.CLOSES_WINDOWS else 0)
+        pace = subject.largest_in_front(lambda node: _length(node, "pace") if node.CLOSES_WINDOWS else 0)
         for state in subject.all_states():
             if state.ttl == NEVER:
                 continue
@@ -310,7 +310,7 @@ class ShorterThanBatchInterval(Rule, code="TTL008", name="shorter-than-batch-int
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
-        intervals = subject.carried(_interval)
+        intervals = subject.largest_in_front(_interval)
         for state in subject.all_states():
             origin: Origin | None = intervals.get(state.node.id)
             if origin is not None and state.ttl != NEVER and state.ttl <= origin.millis:

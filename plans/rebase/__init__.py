@@ -116,7 +116,7 @@ def rebase(base: PlanDocument | None, ours: PlanDocument, theirs: PlanDocument, 
     """
     merge = _Merge(base, ours, theirs, conflict)
     edits = tuple(merge.edits())
-    return Rebase(merge.merged(), edits, tuple(merge.notes))
+    return Rebase(merge.merge(), edits, tuple(merge.notes))
 
 
 class _Member(NamedTuple):
@@ -188,20 +188,20 @@ class _Merge:
         for node in self.ours.graph.nodes:
             source = self._origin(node)
             if source is None:
-                yield self._whole(self.ours, node, "the operator", "nothing", "there", "it was added by hand")
+                yield self._node_edit(self.ours, node, "the operator", "nothing", "there", "it was added by hand")
                 continue
             if self.base is not None and node == source:
                 continue
             before, after = self._values(source), values(node)
             if not node.states and not source.states:  # the TTL is that of the configuration, and edited there
-                before, after = ({k: v for k, v in found.items() if k != "state"} for found in (before, after))
+                before, after = ({k: v for k, v in side.items() if k != "state"} for side in (before, after))
             for path, was, now in find(before, after):
                 yield self._judged(node, path, was, now, self.partners.get(source.id))
         if self.base is not None:
             partner_ids = {partner.node.id for partner in self.origins.values()}
             for node in self.base.graph.nodes:
                 if node.id not in partner_ids:
-                    yield self._whole(self.base, node, "the operator", "there", "nothing", "it was removed by hand")
+                    yield self._node_edit(self.base, node, "the operator", "there", "nothing", "it was removed by hand")
 
     def _origin(self, node: ExecNode) -> ExecNode | None:
         """The node that was edited, whose counterpart is looked for; itself where there is no base."""
@@ -214,7 +214,7 @@ class _Merge:
         """A node as it was compiled."""
         return compiled_values(source) if self.base is None else values(source)
 
-    def _whole(self, document: PlanDocument, node: ExecNode, field: str, base: str, ours: str, reason: str) -> Edit:
+    def _node_edit(self, document: PlanDocument, node: ExecNode, field: str, base: str, ours: str, reason: str) -> Edit:
         place = document.place(document.graph.pointer(node))
         return Edit("lost", _name(node), field, base, ours, None, place, reason=reason)
 
@@ -274,7 +274,7 @@ class _Merge:
 
     # the new plan
 
-    def merged(self) -> PlanDocument:
+    def merge(self) -> PlanDocument:
         """The new plan with the changes in its text; every other byte of it stays.
 
         Raises:

@@ -112,8 +112,6 @@ def text(value: Any, path: Path) -> str:
     """A value for people, at most 80 characters, without secrets."""
     if value is ABSENT:
         return "nothing"
-    found = (
-        redacted_value(path[-1], value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
-    )
-    found = redacted(found)
-    return found if len(found) <= 80 else found[:77] + "..."
+    is_text = isinstance(value, str) and value
+    words = redacted(redacted_value(path[-1], value) if is_text else json.dumps(value, ensure_ascii=False))
+    return words if len(words) <= 80 else words[:77] + "..."

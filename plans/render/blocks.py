@@ -51,12 +51,12 @@ def is_chip(box: Box) -> bool:
     return box.kind == "operator" and not box.stateful
 
 
-def blocks(shown: Picture) -> tuple[tuple[Block, ...], tuple[Wire, ...]]:
+def blocks(plan_picture: Picture) -> tuple[tuple[Block, ...], tuple[Wire, ...]]:
     """The blocks of a picture, inputs before those that read them, and the lines between them."""
-    boxes = {box.id: box for box in shown.boxes}
-    inputs: dict[int, list[int]] = {box.id: [] for box in shown.boxes}
-    readers: dict[int, list[int]] = {box.id: [] for box in shown.boxes}
-    for line in shown.lines:
+    boxes = {box.id: box for box in plan_picture.boxes}
+    inputs: dict[int, list[int]] = {box.id: [] for box in plan_picture.boxes}
+    readers: dict[int, list[int]] = {box.id: [] for box in plan_picture.boxes}
+    for line in plan_picture.lines:
         inputs[line.target].append(line.source)
         readers[line.source].append(line.target)
 
@@ -66,7 +66,7 @@ def blocks(shown: Picture) -> tuple[tuple[Block, ...], tuple[Wire, ...]]:
     blocks_so_far: list[Block] = []
     wires: list[tuple[int, int, int, int]] = []
     home: dict[int, int] = {}
-    for box in shown.boxes:
+    for box in plan_picture.boxes:
         if is_chip(box):
             continue
         chains = {}
@@ -80,12 +80,12 @@ def blocks(shown: Picture) -> tuple[tuple[Block, ...], tuple[Wire, ...]]:
             wires.append((source, box.id, chain[0].id if chain else box.id, position))
         blocks_so_far.append(Block(box.id, box, chains))
         home |= {chip.id: box.id for chain in chains.values() for chip in chain} | {box.id: box.id}
-    for stack in _stacks([box for box in shown.boxes if box.id not in home], inputs, readers):
+    for stack in _stacks([box for box in plan_picture.boxes if box.id not in home], inputs, readers):
         last = stack[-1].id
         blocks_so_far.append(Block(last, None, stack=stack))
         home |= {chip.id: last for chip in stack}
         wires += [(source, last, stack[0].id, position) for position, source in enumerate(inputs[stack[0].id])]
-    order = {box.id: position for position, box in enumerate(shown.boxes)}
+    order = {box.id: position for position, box in enumerate(plan_picture.boxes)}
     blocks_so_far.sort(key=lambda block: order[block.id])
     return tuple(blocks_so_far), tuple(
         Wire(home[tail], target, tail, head, position) for tail, target, head, position in wires

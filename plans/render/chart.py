@@ -131,7 +131,7 @@ def _panel(panel: Panel, top: float, axis: Axis) -> str:
         path = " ".join(f"{axis.x(x):.1f},{at_y(v):.1f}" for x, v in points)
         parts.append(f'<polyline class="line s{number}" points="{path}"><title>{escape(label)}</title></polyline>\n')
         ends.append((at_y(last[1]), axis.x(last[0]), number, label))
-    for y, (end_y, end_x, number, label) in zip(_spread([e[0] for e in sorted(ends)], top), sorted(ends), strict=True):
+    for y, (end_y, end_x, number, label) in zip(_heights([e[0] for e in sorted(ends)], top), sorted(ends), strict=True):
         x = _LEFT + _WIDTH + 14
         parts.append(f'<path class="leader" d="M{end_x + 3:.1f} {end_y:.1f}L{x:g} {y:.1f}"/>\n')
         parts.append(f'<line class="line s{number}" x1="{x:g}" y1="{y:.1f}" x2="{x + 12:g}" y2="{y:.1f}"/>\n')
@@ -159,7 +159,7 @@ def _thinned(points: Points) -> Points:
     return points_kept
 
 
-def _spread(goals: Sequence[float], top: float) -> list[float]:
+def _heights(goals: Sequence[float], top: float) -> list[float]:
     """Heights for labels near the ``goals`` ones (ascending), none over another, as far as there is room."""
     heights: list[float] = []
     for y in goals:

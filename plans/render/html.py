@@ -24,8 +24,8 @@ from stateplan.plans.states import StateView
 
 def to_html(view: PlanView) -> str:
     """A plan as an HTML page."""
-    shown = picture(view)
-    title = _text(shown.title)
+    plan_picture = picture(view)
+    title = _text(plan_picture.title)
     style = f"{STYLE}{_asset('page.css')}{_asset('graph.css')}"
     script = f"{_asset('graph.js')}{_asset('page.js')}"
     policy = (
@@ -48,7 +48,7 @@ def to_html(view: PlanView) -> str:
         '</header>\n<main>\n<div class="views">\n',
         '<div id="graph" class="graph" role="group" '
         'aria-label="Graph of operators: arrow keys move, Enter shows details">\n',
-        *_drawings(shown),
+        *_drawings(plan_picture),
         "</div>\n",
         *_states(view),
         "</div>\n",
@@ -60,10 +60,10 @@ def to_html(view: PlanView) -> str:
     return "".join(parts)
 
 
-def _drawings(shown: Picture) -> Iterator[str]:
+def _drawings(plan_picture: Picture) -> Iterator[str]:
     """Both drawings; the one that there is room for is shown."""
     for way in ("across", "down"):
-        inner, width, height = drawing(shown, across=way == "across")
+        inner, width, height = drawing(plan_picture, across=way == "across")
         yield (
             f'<svg class="plan" data-way="{way}" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
             f'height="{height:g}" role="group" aria-label="Operators">\n{inner}</svg>\n'

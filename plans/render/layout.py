@@ -25,7 +25,7 @@ _STRAIGHT = 6.0
 
 
 @dataclass(frozen=True)
-class Placed:
+class BoxPlace:
     """A box: its middle and its upper edge, its width and height."""
 
     x: float
@@ -46,7 +46,7 @@ class Route:
 class Layout:
     """Boxes by name, routes in the order of the edges, and the size of the whole."""
 
-    boxes: Mapping[int, Placed]
+    boxes: Mapping[int, BoxPlace]
     routes: tuple[Route, ...]
     width: float
     height: float
@@ -105,7 +105,7 @@ def arrange(
     xs = [x - left + margin for x in xs]
     level = {n: depth for depth, layer in enumerate(graph.layers) for n in layer}
     tallest = [max((heights[n] for n in layer if n < graph.real), default=0.0) for layer in graph.layers]
-    boxes = {name: Placed(xs[n], tops[level[n]], graph.widths[n], heights[n], level[n]) for name, n in number.items()}
+    boxes = {name: BoxPlace(xs[n], tops[level[n]], graph.widths[n], heights[n], level[n]) for name, n in number.items()}
     ports = _ports(graph, pairs, xs)
     routes = tuple(
         _route(chain, port, xs, tops, tallest, level, heights) for chain, port in zip(graph.chains, ports, strict=True)
@@ -117,7 +117,7 @@ def arrange(
 def _transposed(down: Layout) -> Layout:
     """A layout with the axes changed for each other."""
     boxes = {
-        name: Placed(box.y + box.height / 2, box.x - box.width / 2, box.height, box.width, box.layer)
+        name: BoxPlace(box.y + box.height / 2, box.x - box.width / 2, box.height, box.width, box.layer)
         for name, box in down.boxes.items()
     }
     routes = tuple(Route(tuple((y, x) for x, y in route.points)) for route in down.routes)

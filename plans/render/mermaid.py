@@ -8,7 +8,7 @@ from stateplan.plans.show import PlanView
 _SHAPES = {"source": ("[(", ")]"), "sink": ("[/", "/]"), "operator": ("[", "]")}
 _LONGEST = 160
 
-_NAMED = {
+_ENTITIES = {
     "&": "&amp;",
     "<": "&lt;",
     ">": "&gt;",
@@ -25,13 +25,13 @@ line breaks."""
 
 def to_mermaid(view: PlanView) -> str:
     """A plan as the text of a Mermaid flowchart, from the sources at the top to the sinks at the bottom."""
-    shown = picture(view)
-    lines = ["flowchart TD", f"    accTitle: {_plain(shown.title)}"]
-    lines += [_box(box) for box in shown.boxes]
-    for line in shown.lines:
-        label = f'|"{_quoted(line.label)}"|' if line.label else ""
+    plan_picture = picture(view)
+    lines = ["flowchart TD", f"    accTitle: {_plain(plan_picture.title)}"]
+    lines += [_box(box) for box in plan_picture.boxes]
+    for line in plan_picture.lines:
+        label = f'|"{_label(line.label)}"|' if line.label else ""
         lines.append(f"    n{line.source} -->{label} n{line.target}")
-    stateful = [f"n{box.id}" for box in shown.boxes if box.stateful]
+    stateful = [f"n{box.id}" for box in plan_picture.boxes if box.stateful]
     if stateful:
         lines.append("    classDef stateful fill:#fff4d6,stroke:#b7791f,stroke-width:2px,color:#1b1f27")
         lines.append(f"    class {','.join(stateful)} stateful")
@@ -40,15 +40,15 @@ def to_mermaid(view: PlanView) -> str:
 
 def _box(box: Box) -> str:
     summary = box.summary if len(box.summary) <= _LONGEST else box.summary[: _LONGEST - 1].rstrip() + "…"
-    text = "<br/>".join(map(_quoted, (box.title, summary, *box.notes)))
+    text = "<br/>".join(map(_label, (box.title, summary, *box.notes)))
     start, end = _SHAPES[box.kind]
     return f'    n{box.id}{start}"{text}"{end}'
 
 
-def _quoted(text: str) -> str:
+def _label(text: str) -> str:
     """``text`` inside double quotes, which Mermaid reads as HTML: by name, as ``#35;`` is Mermaid's own way to write a
     character, and is not read back wherever Mermaid is."""
-    return "".join(_NAMED.get(c, c) for c in text)
+    return "".join(_ENTITIES.get(c, c) for c in text)
 
 
 def _plain(text: str) -> str:

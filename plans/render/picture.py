@@ -20,7 +20,7 @@ class Box:
         title: its name and id.
         summary: what it does.
         notes: the states that cannot be distinguished by input, a line each.
-        kept: its states, each with its index and what is written of it.
+        states: its states, each with its index and what is written of it.
         table: the name of the table that a source or sink stands for; empty for other operators.
         stateful: whether it keeps state.
         kind: ``source``, ``sink`` or ``operator``.
@@ -32,7 +32,7 @@ class Box:
     notes: tuple[str, ...]
     stateful: bool
     kind: str
-    kept: tuple[tuple[int, str], ...] = ()
+    states: tuple[tuple[int, str], ...] = ()
     table: str = ""
 
 
@@ -64,9 +64,9 @@ def picture(view: PlanView) -> Picture:
         kind = "operator" if operator.inputs and operator.id in read else "sink" if operator.inputs else "source"
         title = f"{operator.name} [{operator.id}]"
         stateful = bool(operator.states) or operator.keeps_state
-        kept = tuple((state.index, _short(state, len(operator.states) == 1)) for state in operator.states)
+        texts = tuple((state.index, _short(state, len(operator.states) == 1)) for state in operator.states)
         summary = clean(operator.summary.replace(_USUAL, ""))
-        boxes.append(Box(operator.id, clean(title), summary, notes, stateful, kind, kept, clean(operator.table or "")))
+        boxes.append(Box(operator.id, clean(title), summary, notes, stateful, kind, texts, clean(operator.table or "")))
         lines += [
             Line(source, operator.id, position, labels[position]) for position, source in enumerate(operator.inputs)
         ]
@@ -79,13 +79,13 @@ def _labels(operator: OperatorView) -> tuple[list[str], tuple[str, ...]]:
     if len(states) == inputs == 1:
         return [_ttl(states[0])], ()
     if len(states) == inputs:
-        return [_named(state) for state in states], ()
+        return [_state_text(state) for state in states], ()
     if inputs == 1:
-        return [", ".join(map(_named, states))], ()
-    return [""] * inputs, tuple(map(_named, states))
+        return [", ".join(map(_state_text, states))], ()
+    return [""] * inputs, tuple(map(_state_text, states))
 
 
-def _named(state: StateView) -> str:
+def _state_text(state: StateView) -> str:
     return f"{clean(state.name).removesuffix('State') or state.index}: {_ttl(state)}"
 
 
@@ -93,7 +93,7 @@ def _short(state: StateView, alone: bool) -> str:
     """What stands of a state in its operator: ``left: 1 d``, or ``TTL 1 d`` of the only one."""
     if alone:
         return state.ttl_text.replace("ttl", "TTL")
-    return _named(state).replace("never expires", "never").replace("no ttl", "no TTL")
+    return _state_text(state).replace("never expires", "never").replace("no ttl", "no TTL")
 
 
 def _ttl(state: StateView) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 
 from stateplan.plans.render.blocks import Block, Wire, blocks
-from stateplan.plans.render.layout import Layout, Placed, Route, arrange
+from stateplan.plans.render.layout import BoxPlace, Layout, Route, arrange
 from stateplan.plans.render.picture import Box, Picture, picture
 from stateplan.plans.render.texts import cut_text, text_width, wrap_text
 from stateplan.plans.show import PlanView
@@ -72,10 +72,10 @@ STYLE = f"""
 
 def to_svg(view: PlanView) -> str:
     """A plan as an SVG document, from the sources on the left to the sinks on the right."""
-    shown = picture(view)
-    inner, width, height = drawing(shown, across=True)
-    title = escape(shown.title, quote=True)
-    about = f"{len(shown.boxes)} operators from the sources on the left to the sinks on the right"
+    plan_picture = picture(view)
+    inner, width, height = drawing(plan_picture, across=True)
+    title = escape(plan_picture.title, quote=True)
+    about = f"{len(plan_picture.boxes)} operators from the sources on the left to the sinks on the right"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" role="img" aria-labelledby="plan-title plan-about" '
         f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
@@ -85,7 +85,7 @@ def to_svg(view: PlanView) -> str:
     )
 
 
-def drawing(shown: Picture, *, across: bool, live: bool = False) -> tuple[str, float, float]:
+def drawing(plan_picture: Picture, *, across: bool, live: bool = False) -> tuple[str, float, float]:
     """Lines and boxes of a picture as SVG elements, and the size they take.
 
     Each operator is a ``<g class="node" data-id="5">``, each line a ``<g class="edge" data-source="3"
@@ -97,7 +97,7 @@ def drawing(shown: Picture, *, across: bool, live: bool = False) -> tuple[str, f
         live: whether to leave room for the figures of a running job, with empty texts for them: ``flow`` below a
             source, an operator with state and a sink, ``size``, ``age`` and ``curve`` at each state.
     """
-    all_blocks, wires = blocks(shown)
+    all_blocks, wires = blocks(plan_picture)
     shapes = {block.id: _Shape.of(block, across, live) for block in all_blocks}
     sizes = {i: (shape.width, shape.height) for i, shape in shapes.items()}
     edges = [(wire.source, wire.target) for wire in wires]
@@ -105,7 +105,7 @@ def drawing(shown: Picture, *, across: bool, live: bool = False) -> tuple[str, f
     entries = _entries(wires, layout, across)
     parts: list[str] = []
     for block in all_blocks:
-        parts += shapes[block.id].drawn(layout.boxes[block.id], entries.get(block.id, ()))
+        parts += shapes[block.id].markup(layout.boxes[block.id], entries.get(block.id, ()))
     parts = [*_wires(wires, layout, shapes, entries, across), *parts]
     return "".join(parts), round(layout.width, 1), round(layout.height, 1)
 
@@ -198,7 +198,7 @@ class _Shape:
         above = sum(high) if across else max(high, default=0.0)
         return cls(block, full_width, above + body, body, strips, lines, across, live)
 
-    def places(self, at: Placed, entries: Sequence[int]) -> dict[int, tuple[float, float]]:
+    def places(self, at: BoxPlace, entries: Sequence[int]) -> dict[int, tuple[float, float]]:
         """The left upper corner of each strip, in the order in which their lines come in."""
         left, top = at.x - at.width / 2, at.y
         corners = {}
@@ -213,11 +213,11 @@ class _Shape:
                     left += strip.width + _CHIP_GAP
         return corners
 
-    def _top(self, at: Placed) -> float:
+    def _top(self, at: BoxPlace) -> float:
         """The upper edge of the main box."""
         return at.y + self.height - self.body
 
-    def entry(self, at: Placed, entries: Sequence[int], position: int) -> tuple[float, float]:
+    def entry(self, at: BoxPlace, entries: Sequence[int], position: int) -> tuple[float, float]:
         """Where the line of an input comes in."""
         left = at.x - at.width / 2
         if self.block.main is None:
@@ -235,7 +235,7 @@ class _Shape:
         begin = max((x + self.strips[p].width + _CHIP_GAP for p, (x, _) in places.items()), default=left)
         return begin + place * max(left + self.width - begin, 0.0), self._top(at)
 
-    def exit(self, at: Placed) -> tuple[float, float]:
+    def exit(self, at: BoxPlace) -> tuple[float, float]:
         """Where its rows go out."""
         if self.across:
             return at.x + at.width / 2, (at.y + self.height / 2) if self.block.main is None else self._top(
@@ -243,7 +243,7 @@ class _Shape:
             ) + self.body / 2
         return at.x, at.y + self.height
 
-    def drawn(self, at: Placed, entries: Sequence[int]) -> Iterator[str]:
+    def markup(self, at: BoxPlace, entries: Sequence[int]) -> Iterator[str]:
         """The boxes, and the lines between them."""
         main = self.block.main
         if main is None:
@@ -259,7 +259,7 @@ class _Shape:
     def _main(self, box: Box, left: float, top: float) -> str:
         size = f'width="{_n(self.width)}" height="{_n(self.body)}"'
         parts = [
-            _opened(box, f"node {box.kind}{' stateful' if box.stateful else ''}"),
+            _open_group(box, f"node {box.kind}{' stateful' if box.stateful else ''}"),
             f'<rect class="box" x="{_n(left)}" y="{_n(top)}" {size} rx="7"/>',
         ]
         y = top + _PAD + 11.0
@@ -267,7 +267,7 @@ class _Shape:
             parts.append(f'<text class="{kind}" x="{_n(left + _PAD)}" y="{_n(y)}">{escape(text, quote=True)}</text>')
             y += _LEADING
         y -= 11.0
-        for index, text in box.kept:
+        for index, text in box.states:
             parts.append(self._state(box, index, text, left, y))
             y += _STATE + (2 * _LEADING if self.live else 0.0)
         if self.live:
@@ -297,28 +297,28 @@ class _Shape:
 
 
 def _states_height(box: Box, live: bool) -> float:
-    return len(box.kept) * (_STATE + (2 * _LEADING if live else 0.0))
+    return len(box.states) * (_STATE + (2 * _LEADING if live else 0.0))
 
 
 def _texts(box: Box, live: bool) -> tuple[float, tuple[tuple[str, str], ...]]:
     """Width of a box, and its texts with their classes."""
     title = f"{box.table} [{box.id}]" if box.table and box.kind != "operator" else box.title
     head = text_width(title, _TITLE * 1.06) + 2 * _PAD
-    states_width = max((text_width(text, _SIZE) for _, text in box.kept), default=0.0) + 16.0 + 2 * _PAD
-    least = _LIVE_CARD if live and box.kept else _NARROW
-    if live and box.kept:
+    states_width = max((text_width(text, _SIZE) for _, text in box.states), default=0.0) + 16.0 + 2 * _PAD
+    least = _LIVE_CARD if live and box.states else _NARROW
+    if live and box.states:
         states_width += _CURVE[0] + 6.0
     width = min(max(least, head, states_width), max(_WIDE, least))
     room = width - 2 * _PAD
     lines = [("title", cut_text(title, room, _TITLE * 1.06))]
     max_lines = 1 if box.stateful else 2
     lines += [("summary", text) for text in wrap_text(box.summary, room, _SIZE, max_lines)]
-    if box.stateful and not box.kept:
+    if box.stateful and not box.states:
         lines.append(("summary", cut_text("state without a TTL", room, _SIZE)))
     return width, tuple(lines)
 
 
-def _opened(box: Box, kinds: str) -> str:
+def _open_group(box: Box, kinds: str) -> str:
     about = escape(f"{box.title}: {box.summary}", quote=True)
     return f'<g class="{kinds}" data-id="{box.id}" role="button" aria-label="{about}"><title>{about}</title>'
 
@@ -341,7 +341,7 @@ def _chips(
                     _edge(last_chip[0].id, chip.id, f"M{_n(start[0])} {_n(start[1])}L{_n(end[0])} {_n(end[1])}")
                 )
             yield (
-                f"{_opened(chip, 'node chip')}"
+                f"{_open_group(chip, 'node chip')}"
                 f'<rect class="box" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(_CHIP)}" rx="10.5"/>'
                 f'<text x="{_n(x + width / 2)}" y="{_n(y + 14.5)}">{escape(_chip_text(chip), quote=True)}</text></g>\n'
             )

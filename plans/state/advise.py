@@ -30,7 +30,7 @@ KEPT_RULES = ("TTL001", "TTL002", "TTL004", "TTL005", "TTL012")
 FEWEST = 10
 """From fewer uses nothing is advised."""
 
-_ROUNDED = 0.01
+_ROUNDING = 0.01
 _UNITS = (86_400_000, 3_600_000, 60_000, 1_000)
 _SURE = 3.0
 """Of this number of uses per expected one, 95 of 100 times at least one is seen (the rule of three)."""
@@ -65,7 +65,7 @@ class StateAdvice:
     figures: StateFigures
     uses: Mapping[str, Histogram]
     observed: int
-    hidden: int
+    least_ttl: int
     now: int
     missed: int
     own: int | None
@@ -109,8 +109,10 @@ class StateAdvice:
         if self.own is None:
             return []
         doubts = []
-        if self.hidden != NEVER and self.own >= self.hidden - self.hidden // 16:
-            doubts.append(f"uses of rows older than {format_ttl(self.hidden)} were hidden by the TTL; try a longer one")
+        if self.least_ttl != NEVER and self.own >= self.least_ttl - self.least_ttl // 16:
+            doubts.append(
+                f"uses of rows older than {format_ttl(self.least_ttl)} were hidden by the TTL; try a longer one"
+            )
         if self.observed < 2 * self.own:
             doubts.append(f"only {ago(self.observed, 0)} were observed, less than twice this TTL")
         if self.missed == 0 and self.all.total < _SURE * 10_000:
@@ -137,7 +139,7 @@ class StateAdvice:
             "uses": {use: h.total for use, h in self.uses.items()},
             "oldestUseMillis": self.all.oldest,
             "observedMillis": self.observed,
-            "hiddenAboveMillis": self.hidden or None,
+            "hiddenAboveMillis": self.least_ttl or None,
             "ownMillis": self.own,
             "advisedMillis": self.ttl,
             "advised": None if self.ttl is None else format_ttl(self.ttl),
@@ -245,7 +247,7 @@ def rounded_up(ttl: int) -> int:
     """The next TTL in a larger unit, if it is at most one percent longer, ms."""
     for unit in _UNITS:
         rounded_ttl = -(-ttl // unit) * unit
-        if rounded_ttl <= ttl * (1 + _ROUNDED):
+        if rounded_ttl <= ttl * (1 + _ROUNDING):
             return rounded_ttl
     return ttl
 
@@ -257,7 +259,7 @@ def _consistent(
     keys = [(s.figures.state.operator.node.id, s.figures.state.index) for s in advice_list]
     planned_ttls = [s.figures.state.config.ttl if s.ttl is None else s.ttl for s in advice_list]
     edits = [(*key, ttl) for key, ttl in zip(keys, planned_ttls, strict=True) if ttl != _ttl_of(document, key, session)]
-    edited_plan = document.spliced(document.ttl_splices(edits, session)) if edits else document
+    edited_plan = document.with_splices(document.ttl_splices(edits, session)) if edits else document
     fixed_plan, ttl_changes = fix(edited_plan, session, rules=choose(KEPT_RULES))
     codes = {a.node_id: a.code for a in ttl_changes}
     for advice, key, ttl in zip(advice_list, keys, planned_ttls, strict=True):

@@ -10,11 +10,11 @@ from stateplan.common.readable import ago, bytes_text, counted, in_columns
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Axis, Panel
-from stateplan.plans.render.chart import to_svg as drawn
+from stateplan.plans.render.chart import to_svg as chart_svg
 from stateplan.plans.render.page import page
 from stateplan.plans.state.advise import FEWEST, Advised, Point, StateAdvice, rounded_up
 
-LOST = {
+EFFECTS = {
     "refreshed": "starts again",
     "joined": "misses a match",
     "deduplicated": "emits a duplicate",
@@ -22,7 +22,7 @@ LOST = {
 }
 """What becomes of a use whose row has expired."""
 
-_SHOWN = 9
+_MOST_POINTS = 9
 _BAR = 20
 _TICKS = tuple(n * unit for unit in (1, 1_000, 60_000, 3_600_000) for n in (1, 10)) + tuple(
     n * 86_400_000 for n in (1, 10, 100, 1000)
@@ -64,7 +64,7 @@ def _sentences(advice: StateAdvice) -> list[str]:
     else:
         assert advice.ttl is not None
         at = advice.at(advice.ttl)
-        losses = " or ".join(LOST[use] for use in advice.uses)
+        losses = " or ".join(EFFECTS[use] for use in advice.uses)
         lines.append(
             f"advised TTL: {ttl_text(advice.ttl)}, which misses {at.missed:,} of {total:,} uses ({losses}) and keeps "
             f"{counted_rows(at.rows)}, {bytes_text(at.bytes)}"
@@ -84,7 +84,7 @@ def counted_rows(rows: int) -> str:
     return f"{rows:,} {'row' if rows == 1 else 'rows'}"
 
 
-def shown_points(advice: StateAdvice, max_points: int = _SHOWN) -> list[Point]:
+def shown_points(advice: StateAdvice, max_points: int = _MOST_POINTS) -> list[Point]:
     """A few points of the curve, the advised one among them."""
     points = advice.curve()
     if len(points) > max_points:
@@ -133,7 +133,7 @@ def to_svg(advised: Advised) -> str:
     )
     about = f"{counted(len(states), 'state')} after micro-batch {advised.report.snapshot.batch}"
     axis = Axis(low, high, ticks, "TTL, logarithmic")
-    return drawn(f"TTLs for {advised.report.snapshot.folder.name}", about, panels, axis)
+    return chart_svg(f"TTLs for {advised.report.snapshot.folder.name}", about, panels, axis)
 
 
 def _shares(advice: StateAdvice, points: Sequence[Point]) -> list[tuple[float, float]]:

@@ -9,7 +9,7 @@ from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath
 from stateplan.common.readable import bytes_text, counted
 from stateplan.plans.render.chart import MOST, Panel, Points, numbers, times
-from stateplan.plans.render.chart import to_svg as drawn
+from stateplan.plans.render.chart import to_svg as chart_svg
 from stateplan.runtime.metrics.log import read_job, read_metrics
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 
@@ -107,7 +107,7 @@ def to_svg(state_history: History, title: str) -> str:
         Panel("stored rows", [(s.name, _points(xs, s.rows)) for s in series]),
         Panel("bytes", [(s.name, _points(xs, s.bytes)) for s in series], bytes_text, binary=True),
     )
-    return drawn(title, about, panels, axis)
+    return chart_svg(title, about, panels, axis)
 
 
 def _points(xs: Sequence[int], values: Sequence[int | None]) -> Points:

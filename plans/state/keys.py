@@ -14,7 +14,7 @@ from stateplan.runtime.inspect.inspection import TableState
 from stateplan.runtime.inspect.state_rows import RowFilter
 
 _WORDS = {"true": True, "false": False}
-_QUOTED = re.compile(r"'(?:[^']|'')*'")
+_TEXT_LITERAL = re.compile(r"'(?:[^']|'')*'")
 
 
 def parse_keys(texts: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
@@ -60,7 +60,7 @@ def _filter(table: TableState, name: str, value: object) -> RowFilter:
 
 
 def _value(name: str, value: object, dtype: pl.DataType) -> Any:
-    is_quoted = isinstance(value, str) and _QUOTED.fullmatch(value)
+    is_quoted = isinstance(value, str) and _TEXT_LITERAL.fullmatch(value)
     if is_quoted:
         value = str(value)[1:-1].replace("''", "'")
     elif isinstance(value, str) and value.upper() == "NULL":

@@ -47,10 +47,10 @@ class Limited:
 def table_text(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> str:
     """A table in the style of Flink's SQL client."""
     names = schema.names
-    return render(names, [[_shown(row[name]) for name in names] for batch in batches for row in batch.to_pylist()])
+    return render(names, [[_cell(row[name]) for name in names] for batch in batches for row in batch.to_pylist()])
 
 
-def _shown(value: object) -> object:
+def _cell(value: object) -> object:
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat(" ", "milliseconds").removesuffix(".000")
         return text if value.microsecond % 1000 == 0 else value.replace(tzinfo=None).isoformat(" ")
@@ -64,7 +64,7 @@ def _shown(value: object) -> object:
 
 
 def _inner(value: object) -> str:
-    return NULL if value is None else cell(_shown(value))
+    return NULL if value is None else cell(_cell(value))
 
 
 def json_lines(batches: Iterable[pa.RecordBatch]) -> Iterator[str]:

@@ -158,7 +158,7 @@ class CheckpointReader:
         for state in self.states:
             node = state.operator.node
             names = {node.title, node.name, node.type, str(node.id), self.document.uids[node.id]}
-            input_text = target.which[0].text if target.which and len(target.which) == 1 else None
+            input_text = target.brackets[0].text if target.brackets and len(target.brackets) == 1 else None
             fits = target.operator is None or target.operator == ALL or target.operator.text.lower() in names
             if (
                 state.view is None
@@ -183,7 +183,7 @@ class CheckpointReader:
             CheckpointError: CKPT010 to CKPT013, state is damaged; CKPT045, Spark cannot read it.
         """
         assignments = [parse_assignment(a) if isinstance(a, str) else a for a in what_if]
-        return self._reading(lambda reader: reader._show(selectors, assignments))  # noqa: SLF001 - of the same class
+        return self._retry(lambda reader: reader._show(selectors, assignments))  # noqa: SLF001 - of the same class
 
     def _show(self, selectors: Sequence[str], assignments: Sequence[Assignment]) -> StateReport:
         from stateplan.runtime.inspect.reading import Cut, count_state
@@ -300,7 +300,7 @@ class CheckpointReader:
             request = reader.request(state, table, keys, expired)
             return row_frame(reader.spark, reader.snapshot, state.operator, request)
 
-        return self._reading(work)
+        return self._retry(work)
 
     def batches(
         self,
@@ -322,7 +322,7 @@ class CheckpointReader:
             rows = iterate_rows(reader.spark, reader.snapshot, state.operator, request)
             return arrow_schema(request), _first(rows, limit)
 
-        return self._reading(work)
+        return self._retry(work)
 
     @property
     def spark(self) -> SparkSession:
@@ -331,7 +331,7 @@ class CheckpointReader:
 
         return session(self._options)
 
-    def _reading(self, work: Callable[[CheckpointReader], T]) -> T:
+    def _retry(self, work: Callable[[CheckpointReader], T]) -> T:
         """``work``, done again on a later micro-batch when the files of this one have gone meanwhile."""
         from stateplan.runtime.inspect.reading import GONE
 

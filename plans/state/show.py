@@ -115,19 +115,19 @@ class WhatIf:
         return Ages(self.figures.total)
 
     @property
-    def then(self) -> Ages:
+    def after(self) -> Ages:
         return Ages(self.figures.total, self.at)
 
     @property
     def freed(self) -> Aged:
         """Live rows that would have expired."""
-        old_expired, new_expired = self.now.expired, self.then.expired
+        old_expired, new_expired = self.now.expired, self.after.expired
         return Aged(max(0, new_expired.rows - old_expired.rows), max(0.0, new_expired.bytes - old_expired.bytes))
 
     @property
     def revived(self) -> Aged:
         """Expired rows, still there, that would be live again."""
-        old_expired, new_expired = self.now.expired, self.then.expired
+        old_expired, new_expired = self.now.expired, self.after.expired
         return Aged(max(0, old_expired.rows - new_expired.rows), max(0.0, old_expired.bytes - new_expired.bytes))
 
 
@@ -265,9 +265,9 @@ def _what_if(guesses: Sequence[WhatIf]) -> list[str]:
                 f"{guess.freed.rows:,}",
                 bytes_text(guess.freed.bytes),
                 f"{guess.revived.rows:,}",
-                _change(guess.now.live.rows, guess.then.live.rows),
-                _change(guess.now.due_hour, guess.then.due_hour),
-                _change(guess.now.due_day, guess.then.due_day),
+                _change(guess.now.live.rows, guess.after.live.rows),
+                _change(guess.now.due_hour, guess.after.due_hour),
+                _change(guess.now.due_day, guess.after.due_day),
             )
         )
     note = "brings back: expired rows that have not been removed yet"
@@ -355,7 +355,7 @@ def _what_if_json(guess: WhatIf) -> dict[str, Any]:
         "freedBytes": round(guess.freed.bytes),
         "revivedRows": guess.revived.rows,
         "revivedBytes": round(guess.revived.bytes),
-        "liveRows": guess.then.live.rows,
-        "dueInHour": guess.then.due_hour,
-        "dueInDay": guess.then.due_day,
+        "liveRows": guess.after.live.rows,
+        "dueInHour": guess.after.due_hour,
+        "dueInDay": guess.after.due_day,
     }

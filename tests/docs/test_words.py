@@ -151,8 +151,11 @@ there here then again instead together doubled inherited unknown running waiting
 PARTICIPLES = frozenset(_WORDS.split())
 """Participles and adverbs that name nothing by themselves."""
 
-DONE = ("execnodes", "functions", "gateway", "planner", "session")
-"""The rooms without them. A room is added here when its names are done."""
+DONE = ("execnodes", "functions", "gateway", "planner", "plans", "session")
+"""The rooms and folders without them. Another is added here when its names are done."""
+
+UNDONE = {f"plans/{name}.py" for name in ("changes", "derivation", "fork", "keyed_state", "phases")}
+"""Modules of these rooms whose names are not done."""
 
 PROTOCOLS = {
     *(("session", name) for name in ("started", "ended", "opened", "planned")),
@@ -185,15 +188,15 @@ def bare_names(source: str) -> list[tuple[int, str]]:
     return [(line, name) for name, line in names(ast.parse(source)) if name.strip("_").lower() in PARTICIPLES]
 
 
-@pytest.mark.parametrize("room", DONE)
-def test_no_bare_participle_is_a_name(room: str) -> None:
-    files = sorted((ROOT / room).rglob("*.py"))
+@pytest.mark.parametrize("folder", DONE)
+def test_no_bare_participle_is_a_name(folder: str) -> None:
+    files = {str(path.relative_to(ROOT)): path for path in sorted((ROOT / folder).rglob("*.py"))}
     assert files
-    faulty = [str(path.relative_to(ROOT)) for path in files if path.stem.strip("_") in PARTICIPLES]
-    for path in files:
+    faulty = [file for file, path in files.items() if path.stem.strip("_") in PARTICIPLES]
+    for file, path in files.items():
         for line, name in bare_names(path.read_text(encoding="utf-8")):
-            if (room, name.strip("_")) not in PROTOCOLS:
-                faulty.append(f"{path.relative_to(ROOT)}:{line} {name}")
+            if file not in UNDONE and (folder, name.strip("_")) not in PROTOCOLS:
+                faulty.append(f"{file}:{line} {name}")
     assert faulty == []
 
 

@@ -118,7 +118,7 @@ def test_figures_by_state(shop: Shop) -> None:
     assert guess.freed.rows == sum(1.5 * HOUR <= a < 2.5 * HOUR for a in ages["left"]) == 2
     assert guess.freed.bytes > 0
     assert report.what_if[1].freed.rows == 0
-    assert report.what_if[1].then.due_day == 0
+    assert report.what_if[1].after.due_day == 0
 
     # 2 and 5 were shipped after two hours, 5 twice: one row per carrier, and one per carrier and total
     assert {name: f.rows for name, f in aggregate.tables.items()} == {"rows": 2, "distinct1": 2}
@@ -201,7 +201,7 @@ def test_what_a_ttl_frees_is_what_was_predicted(shop: Shop, tmp_path: Path) -> N
     measured = shop.reader().show().states[0]
     assert measured.state.config.ttl == 90 * 60_000
     live = measured.total.rows - measured.total.aged[0].rows
-    assert live == predicted.then.live.rows + 1
+    assert live == predicted.after.live.rows + 1
     assert predicted.now.live.rows + 1 - live == predicted.freed.rows
     frame = shop.reader().read_state("join.left")
     assert sorted(r.order_id for r in frame.collect()) == [*range(50, 58), 99]

@@ -219,7 +219,7 @@ def test_any_text_is_a_selector_or_a_coded_error(text: str) -> None:
 def test_assignments() -> None:
     assignment = parse_assignment(" join[a*b].right = 1 d ")
     assert assignment.ttl == 86_400_000
-    assert assignment.selector.which == parse_selector("[a*b]").which
+    assert assignment.selector.brackets == parse_selector("[a*b]").brackets
     assert parse_assignment("5.0=NEVER").ttl == parse_assignment("5.0=0").ttl == 0
     assert parse_assignment("`a=b`.0=1 s").selector.operator == parse_selector("`a=b`").operator
 
