@@ -270,7 +270,7 @@ def measure(query: Query, way: Way, data: Path, work: Path, instants: int) -> Me
     """Runs ``query`` one way over the instants, restarts it, and lets it end."""
     job = Job(query, way, data, work / f"{query.name}-{query.ways.index(way)}")
     job.until(instants - 1)
-    done = len(SparkCheckpoint.of(job.checkpoint).done)
+    done = len(SparkCheckpoint.of(job.checkpoint).committed_batches)
     committed = job.bytes() / done
     records = [r for r in read_metrics(job.checkpoint) if r.batch < instants]
     rows = sum(rows_until(data / f"{t}.json", instants) - rows_until(data / f"{t}.json", WARM) for t in query.tables)

@@ -22,9 +22,9 @@ def first_offset(source: OffsetSource[Any]) -> Offset:
     folder = source.folder
     if folder is None or not isinstance(source, RepeatableSource):
         return source.initial_offset()
-    recorded = beginning(folder)
-    if recorded is not None:
-        return recorded
+    earlier_offset = beginning(folder)
+    if earlier_offset is not None:
+        return earlier_offset
     offset = source.initial_offset()
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / _NAME, json.dumps(offset))

@@ -78,7 +78,7 @@ class Limit:
         values = [] if state_size is None else state_size.rows if self.unit == "rows" else state_size.bytes
         return values[state.key[1]] if state.key[1] < len(values) else 0
 
-    def used(self, record: BatchMetrics) -> int:
+    def total(self, record: BatchMetrics) -> int:
         """How many all of them have; for the job, those of operators without a TTL too."""
         if self.label == JOB:
             return sum(sum(s.rows if self.unit == "rows" else s.bytes) for s in record.state.values())
@@ -103,7 +103,7 @@ class Limits:
 
     def shares(self, record: BatchMetrics) -> dict[str, float]:
         """How much of each limit is used, by label."""
-        return {limit.label: round(limit.used(record) / limit.amount, 4) for limit in self.limits}
+        return {limit.label: round(limit.total(record) / limit.amount, 4) for limit in self.limits}
 
 
 @dataclass
@@ -132,21 +132,21 @@ class Budget:
         """Looks at the state after a micro-batch; the error with which the job is to stop, if it is."""
         over: RunError | None = None
         for limit in self.limits.limits:
-            used = limit.used(record)
-            stage = "over" if used > limit.amount else "near" if used >= _WARN_AT * limit.amount else ""
+            amount = limit.total(record)
+            stage = "over" if amount > limit.amount else "near" if amount >= _WARN_AT * limit.amount else ""
             if stage and stage != self._last_warnings.get(limit.label):
-                self.tell(self._words(limit, record, used))
+                self.tell(self._words(limit, record, amount))
             self._last_warnings[limit.label] = stage
             if stage == "over" and self.limits.policy == "STOP" and over is None:
-                over = RunError("RUN166", label=limit.label, used=limit.words(used), limit=limit.words(limit.amount))
+                over = RunError("RUN166", label=limit.label, used=limit.words(amount), limit=limit.words(limit.amount))
             elif stage == "over" and self.limits.policy == "SHORTEN":
-                self._shorten(limit, record, used)
+                self._shorten(limit, record, amount)
         return over
 
-    def _words(self, limit: Limit, record: BatchMetrics, used: int) -> str:
+    def _words(self, limit: Limit, record: BatchMetrics, amount: int) -> str:
         """What there is, what grows, and what may be done."""
         head = (
-            f"state budget: {limit.label} has {limit.words(used)}, {used / limit.amount:.0%} of its "
+            f"state budget: {limit.label} has {limit.words(amount)}, {amount / limit.amount:.0%} of its "
             f"{limit.words(limit.amount)}"
         )
         if not limit.states:
@@ -174,7 +174,7 @@ class Budget:
             f"{current}; 99.99% of {uses.total:,} uses found a row younger than {ago(needed_ttl, 0)} (see state advise)"
         )
 
-    def _shorten(self, limit: Limit, record: BatchMetrics, used: int) -> None:
+    def _shorten(self, limit: Limit, record: BatchMetrics, amount: int) -> None:
         """Asks for shorter TTLs of the states of a limit, in proportion, not below their floors."""
         changes: dict[Key, tuple[State, int, int]] = {}
         for state in limit.states:
@@ -183,7 +183,7 @@ class Budget:
             if state.floor is None or (since is not None and record.batch < since + _SETTLES):
                 continue
             span = ttl if ttl != NEVER else record.time - min((r.time for r in self.recent), default=record.time)
-            short = max(state.floor, int(span * _ROOM * limit.amount / used))
+            short = max(state.floor, int(span * _ROOM * limit.amount / amount))
             if outlives(ttl, short):
                 changes[state.key] = state, ttl, short
         if not changes:
@@ -207,6 +207,6 @@ class Budget:
             )
             floor = " (the floor that the plan allows)" if short == state.floor else ""
             self.tell(
-                f"state budget: {limit.label} has {limit.words(used)} of {limit.words(limit.amount)}, so the TTL of "
+                f"state budget: {limit.label} has {limit.words(amount)} of {limit.words(limit.amount)}, so the TTL of "
                 f"{state.selector} is shortened from {was} to {format_ttl(short)}{floor}{cost}; results may miss rows"
             )

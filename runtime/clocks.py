@@ -72,9 +72,9 @@ class ClockSource(OffsetSource[InstantSplit]):
 def clock_source(sources: Sequence[SourceSpec], operators: Sequence[OperatorSpec]) -> tuple[SourceSpec, ...]:
     """The source of the instants that operators wait for, where the sources of the plan neither end nor have a virtual
     clock, which bring the micro-batches that there are."""
-    waiting = [(i, alarms) for i, o in enumerate(operators) if (alarms := o.kernel.alarms) is not None]
-    if not waiting or all(s.reader.bounded for s in sources):
+    numbered_alarms = [(i, alarms) for i, o in enumerate(operators) if (alarms := o.kernel.alarms) is not None]
+    if not numbered_alarms or all(s.reader.bounded for s in sources):
         return ()
-    outputs = tuple(ToOperator(number, 0, ()) for number, _ in waiting)
-    reader = ClockSource([alarms for _, alarms in waiting])
+    outputs = tuple(ToOperator(number, 0, ()) for number, _ in numbered_alarms)
+    reader = ClockSource([alarms for _, alarms in numbered_alarms])
     return (SourceSpec("clock", "clock", "clock", reader, Pipeline((), outputs), CLOCK, "clock"),)

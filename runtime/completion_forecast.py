@@ -112,12 +112,12 @@ class Forecaster:
         operators = self._job.operators
         if not operators:
             return 1.0
-        reading = 1 / (1 + self._job.levels)
+        read_share = 1 / (1 + self._job.levels)
         busy = sum(figures.get("busy_ms", 0) for figures in before.values())
         if busy:
-            reading = self._sum("busy_ms", before) / busy
+            read_share = self._sum("busy_ms", before) / busy
         groups = sum(now.get(spec.uid, {}).get("key_groups", 0) for spec in operators)
-        return reading + (1 - reading) * min(1.0, groups / (len(operators) * self._job.key_groups))
+        return read_share + (1 - read_share) * min(1.0, groups / (len(operators) * self._job.key_groups))
 
 
 def _files_in(marker: bytes) -> list[str]:

@@ -14,7 +14,7 @@ from stateplan.common.changelog import KIND, RowKind
 from stateplan.runtime.exchange import Blob, Rows, encode, split
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, ToOperator, ToReader, ToSink, targets
-from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Reading
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, WatermarkTap
 from stateplan.runtime.side_outputs import SplitLate
 from stateplan.runtime.watermarks import READER, Mark, PartWatermark
 
@@ -47,26 +47,26 @@ class Clock:
     """
 
     marks: dict[Mark, int] = field(default_factory=dict)
-    made: dict[tuple[int, str], int] = field(default_factory=dict)
+    largest: dict[tuple[int, str], int] = field(default_factory=dict)
     delivered: dict[int, dict[str, float]] = field(default_factory=dict)
     part: str = ""
     late: Counter[int] = field(default_factory=Counter)
 
     def take(self, pipeline: Pipeline, place: int, value: int | None) -> None:
         """Notes a watermark made in ``pipeline``, for all it leads to."""
-        watermark = max(self.seen(place), value if value and value > 0 else NO_WATERMARK)
-        self.made[place, self.part] = watermark
+        watermark = max(self.largest_at(place), value if value and value > 0 else NO_WATERMARK)
+        self.largest[place, self.part] = watermark
         for key in marks_of(pipeline, self.part):
             self.marks[key] = max(self.marks.get(key, NO_WATERMARK), watermark)
 
-    def seen(self, place: int) -> int:
+    def largest_at(self, place: int) -> int:
         """The largest watermark made at a place of the part that the rows come from."""
-        return self.made.get((place, self.part), NO_WATERMARK)
+        return self.largest.get((place, self.part), NO_WATERMARK)
 
     def least(self) -> int:
         """The least watermark of the parts, of each the largest one that was made."""
         parts: dict[str, int] = {}
-        for (_, part), value in self.made.items():
+        for (_, part), value in self.largest.items():
             parts[part] = max(parts.get(part, NO_WATERMARK), value)
         return min(parts.values(), default=NO_WATERMARK)
 
@@ -97,14 +97,14 @@ def deliver(
             return
         if transform.makes_watermarks:
             frame = transform(frame, now)
-            if transform.aligned or _asked(pipeline):
+            if transform.aligned or _has_marks(pipeline):
                 clock.take(pipeline, id(transform), transform.watermark(frame, now))
-        elif isinstance(transform, Reading) and isinstance(transform.transform, SplitLate):
+        elif isinstance(transform, WatermarkTap) and isinstance(transform.transform, SplitLate):
             split_, mark = transform.transform, graph.watermarks.get(transform.reader)
             frame, late = split_.split(frame, mark)
             clock.late.update({to.operator: late.height for to in targets(pipeline) if isinstance(to, ToOperator)})
             yield from side_blobs(graph, split_.late.sink, late, now, seq, clock)
-        elif isinstance(transform, Reading):
+        elif isinstance(transform, WatermarkTap):
             read = transform.of_piece(f"{seq}{way}.{step}")
             frame = read.at_watermark(frame, now, graph.watermarks.get(transform.reader))
         else:
@@ -139,14 +139,14 @@ def side_blobs(graph: JobGraph, sink: int, frame: pl.DataFrame, now: int, seq: s
 def name_part(pipeline: Pipeline, clock: Clock) -> None:
     """Notes that there is the part ``clock.part``, wherever watermarks are made, should it have no rows."""
     for transform in pipeline.transforms:
-        if transform.makes_watermarks and (transform.aligned or _asked(pipeline)):
+        if transform.makes_watermarks and (transform.aligned or _has_marks(pipeline)):
             clock.take(pipeline, id(transform), None)
     for output in pipeline.outputs:
         if isinstance(output, Pipeline):
             name_part(output, clock)
 
 
-def _asked(pipeline: Pipeline) -> bool:
+def _has_marks(pipeline: Pipeline) -> bool:
     """Whether the watermarks made in a pipeline are of use to anyone."""
     return any(True for _ in marks_of(pipeline))
 

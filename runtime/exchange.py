@@ -78,7 +78,7 @@ class StoredState(NamedTuple):
 Content: TypeAlias = Rows | PartWatermark | Touch | StateRows | StateTime | StoredState
 """What a blob brings."""
 
-_ROWS, _WATERMARK, _TOUCH, _STATE, _TIME, _STORED = b"r", b"w", b"t", b"s", b"e", b"v"
+_ROWS, _WATERMARK, _TOUCH, _STATE, _TIME, _RUNS = b"r", b"w", b"t", b"s", b"e", b"v"
 
 
 class Blob(NamedTuple):
@@ -116,7 +116,7 @@ class Blob(NamedTuple):
                 kind, body = _STATE, (_TABLE.pack(table), data)
             case StoredState(key, data):
                 name = key.encode()
-                kind, body = _STORED, (_TABLE.pack(len(name)), name, data)
+                kind, body = _RUNS, (_TABLE.pack(len(name)), name, data)
             case StateTime(text):
                 kind, body = _TIME, (text.encode(),)
             case Touch():
@@ -137,7 +137,7 @@ class Blob(NamedTuple):
         elif kind == _STATE:
             [table] = _TABLE.unpack_from(data, start)
             content = StateRows(table, data[start + _TABLE.size :])
-        elif kind == _STORED:
+        elif kind == _RUNS:
             [name_length] = _TABLE.unpack_from(data, start)
             name_end = start + _TABLE.size + name_length
             content = StoredState(data[start + _TABLE.size : name_end].decode(), data[name_end:])

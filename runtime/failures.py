@@ -44,9 +44,9 @@ def known_error(failure: BaseException) -> StateplanError | None:
     if jvm_error is not None and (of_spark or any(isinstance(link, OSError) for link in chain)):
         return jvm_error
     first_text = next((text for link in chain if (text := text_of(link))), "")
-    what = f"{type(failure).__name__}: {reason(first_text)}" if first_text else type(failure).__name__
+    summary = f"{type(failure).__name__}: {reason(first_text)}" if first_text else type(failure).__name__
     if any(isinstance(link, MemoryError) or _lacks_memory(link) for link in chain) or "OutOfMemoryError" in first_text:
-        return RunError("RUN096", what=what[:300])
+        return RunError("RUN096", what=summary[:300])
     foreign = next((link for link in chain if _is_foreign(link)), None)
     if foreign is None:
         return None
@@ -55,12 +55,12 @@ def known_error(failure: BaseException) -> StateplanError | None:
         return full
     kind = kind_of(failure)
     if kind is not None:
-        return RunError("RUN094", why=REASONS[kind], what=what[:300])
+        return RunError("RUN094", why=REASONS[kind], what=summary[:300])
     if of_spark:
-        return RunError("RUN095", what=what[:300], failure="Spark failed")
+        return RunError("RUN095", what=summary[:300], failure="Spark failed")
     if isinstance(foreign, OSError):
-        return RunError("RUN095", what=what[:300], failure="the operating system refused")
-    return RunError("RUN095", what=what[:300], failure=f"the library {module_of(foreign)} failed")
+        return RunError("RUN095", what=summary[:300], failure="the operating system refused")
+    return RunError("RUN095", what=summary[:300], failure=f"the library {module_of(foreign)} failed")
 
 
 def _lacks_memory(failure: BaseException) -> bool:

@@ -113,12 +113,12 @@ class FileLists:
     @property
     def has_more(self) -> bool:
         """Whether there are markers that Spark has not recorded for a micro-batch."""
-        return bool(self._waiting)
+        return bool(self._pending)
 
     @property
     def fits(self) -> bool:
         """Whether the next micro-batch takes all of these."""
-        lengths = [len(self._markers.content(name)) for name in self._waiting]
+        lengths = [len(self._markers.content(name)) for name in self._pending]
         return len(lengths) <= 1 or sum(lengths) <= self.bytes_per_trigger
 
     def end(self) -> None:
@@ -134,7 +134,7 @@ class FileLists:
             self._write_last_anew(end=False)
 
     @property
-    def _waiting(self) -> list[str]:
+    def _pending(self) -> list[str]:
         return [name for name in self._names if name not in self._taken_markers]
 
     @cached_property
@@ -194,7 +194,7 @@ class Watch:
     def __init__(self, file_lists: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:
         self._fail = fail
         self._roots = held()
-        self._stopped = threading.Event()
+        self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(lists,), name="stateplan-listing", daemon=True)
             for lists in file_lists
@@ -205,7 +205,7 @@ class Watch:
     def _run(self, lists: FileLists) -> None:
         hold(self._roots)
         interval = (lists.source.interval or 1000) / 1000
-        while not self._stopped.wait(interval):
+        while not self._stop.wait(interval):
             try:
                 lists.look()
             except StateplanError as error:
@@ -215,10 +215,10 @@ class Watch:
                 self._report(RunError("RUN018", name=lists.name, cause=text))
 
     def _report(self, error: StateplanError) -> None:
-        if not self._stopped.is_set():
-            self._stopped.set()
+        if not self._stop.is_set():
+            self._stop.set()
             self._fail(error)
 
     def stop(self) -> None:
         """Ends the threads; one that waits for an answer of the store ends when it has it."""
-        self._stopped.set()
+        self._stop.set()

@@ -64,7 +64,7 @@ class JobStatus(enum.Enum):
     CANCELED = "CANCELED"
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self is not JobStatus.RUNNING
 
 
@@ -90,7 +90,7 @@ class Job(ABC):
         self.checkpoint = checkpoint
         self.error: StateplanError | None = None
         self._on_progress = on_progress
-        self._stopped = False
+        self._was_stopped = False
         self._end: JobStatus | None = None
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -212,7 +212,7 @@ class Job(ABC):
         """Notes that the job, unless it has ended, is stopped from outside."""
         with self._lock:
             if self._end is None:
-                self._stopped = True
+                self._was_stopped = True
 
     def _see_to_its_end(self) -> None:
         try:
@@ -228,7 +228,7 @@ class Job(ABC):
             self._close()
         finally:
             with self._lock:
-                if self._stopped:
+                if self._was_stopped:
                     self.error, self._end = None, JobStatus.CANCELED
                 else:
                     self._end = JobStatus.FINISHED if self.error is None else JobStatus.FAILED

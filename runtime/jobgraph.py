@@ -229,7 +229,7 @@ class JobGraph:
     key_groups: int
     slots: tuple[int, ...] = ()
     sink_slots: int = 0
-    dropped: tuple[DroppedRange, ...] = ()
+    unused_ranges: tuple[DroppedRange, ...] = ()
     least_levels: int = 0
     order: tuple[int | None, ...] = ()
     first_batch: int = 0
@@ -269,7 +269,7 @@ class JobGraph:
     @property
     def touches_state(self) -> bool:
         """Whether the first micro-batch drops or rewrites state."""
-        return bool(self.dropped) or any(o.rewrite is not None for o in self.operators)
+        return bool(self.unused_ranges) or any(o.rewrite is not None for o in self.operators)
 
 
 def first_level(graph: JobGraph, source: int) -> int:

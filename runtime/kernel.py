@@ -75,7 +75,7 @@ class Access:
     entry: tuple[str, ...] = ()
     origin: Mapping[str, str] = field(default_factory=dict)
     once: bool = False
-    shared: bool = False
+    by_others: bool = False
     entries: bool = False
     reads: bool = True
     lasting: bool = False
@@ -207,8 +207,8 @@ class PendingWork:
 
     one: str
     many: str
-    missing: str
-    instead: str
+    loss: str
+    remedy: str
 
 
 WINDOWS = PendingWork(
@@ -253,7 +253,7 @@ class Kernel(FrozenDataclass, ABC):
         there is no such thing."""
         return None
 
-    def waiting(self, state: Frames) -> int:
+    def count_pending(self, state: Frames) -> int:
         """How many of :attr:`awaits` there are, given per state table all live rows that will be due."""
         return state[0].height
 
@@ -404,7 +404,7 @@ class Transform(ABC):
 
 
 @dataclass(frozen=True)
-class Reading(Transform):
+class WatermarkTap(Transform):
     """A transform that reads how far event time has advanced.
 
     Attributes:
@@ -423,7 +423,7 @@ class Reading(Transform):
         return self.transform.at_watermark(frame, now, watermark)
 
     def of_piece(self, piece: str) -> Transform:
-        return Reading(self.transform.of_piece(piece), self.reader)
+        return WatermarkTap(self.transform.of_piece(piece), self.reader)
 
 
 def fetch_state(

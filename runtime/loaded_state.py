@@ -41,8 +41,8 @@ def load_state(spec: OperatorSpec, loading: StateOnly, state: KeyedState, blobs:
     tables = spec.kernel.tables
     rows = [blob.content for blob in blobs if isinstance(blob.content, StateRows)]
     parts = [[pl.read_ipc_stream(r.data) for r in rows if r.table == number] for number in range(len(tables))]
-    sent = [pl.concat(frames, how="diagonal", rechunk=True) if frames else None for frames in parts]
-    for table, frame in zip(tables, sent if loading.gather is None else loading.gather(sent), strict=True):
+    loads = [pl.concat(frames, how="diagonal", rechunk=True) if frames else None for frames in parts]
+    for table, frame in zip(tables, loads if loading.gather is None else loading.gather(loads), strict=True):
         if frame is not None:
             state.begin_with(table, frame)
     for blob in blobs:

@@ -70,9 +70,9 @@ def lookup_table(
         RunError: RUN021, a table without its options; RUN026, one whose rows cannot be looked up.
     """
     table, predicates = with_abilities(source, source_table(source, session))
-    used = {row[i] for predicate, row in predicates for i in input_refs(predicate)}
-    extra = sorted(i for i in used if isinstance(i, int) and i not in table.projection)
-    if (extra and table.metadata) or any(isinstance(k, str) and k not in table.metadata for k in used):
+    condition_columns = {row[i] for predicate, row in predicates for i in input_refs(predicate)}
+    extra = sorted(i for i in condition_columns if isinstance(i, int) and i not in table.projection)
+    if (extra and table.metadata) or any(isinstance(k, str) and k not in table.metadata for k in condition_columns):
         # What is added for a filter would not stand behind the fields: Flink applies such a filter again anyway.
         predicates, extra = [], []
     table = replace(table, projection=(*table.projection, *extra))
@@ -134,28 +134,28 @@ class LookupTransform(Transform):
         if self.before is not None:
             asks = self._holds(self.before, frame, now)
             asking = rows.filter(asks)
-        there = self._there(now, asking)
+        right = self._right_rows(now, asking)
         left_keys = [column(k.index) for k in self.keys.values() if k.index is not None]
         right_keys = [f"{_KEY}{f}" for f, k in self.keys.items() if k.index is not None]
         if left_keys:
             pairs = zip(left_keys, right_keys, strict=True)
-            typed_keys = [pl.col(n).cast(there.schema[r]).alias(f"@l{r}") for n, r in pairs]
+            typed_keys = [pl.col(n).cast(right.schema[r]).alias(f"@l{r}") for n, r in pairs]
             both = asking.with_columns(typed_keys).join(
-                there, left_on=[f"@l{r}" for r in right_keys], right_on=right_keys, how="inner", maintain_order="left"
+                right, left_on=[f"@l{r}" for r in right_keys], right_on=right_keys, how="inner", maintain_order="left"
             )
         else:
-            both = asking.join(there, how="cross")
+            both = asking.join(right, how="cross")
         both = both.select(_ROW, *names, *([KIND] if KIND in frame.columns else []), *found_names)
         if self.rest is not None and both.height:
             both = both.filter(self._holds(self.rest, both.select(*names, *found_names), now))
         deletes = self.upserts and KIND in frame.columns
         if not (self.outer or deletes):
             return both
-        missing = rows.join(both.select(_ROW), on=_ROW, how="anti")
+        lone = rows.join(both.select(_ROW), on=_ROW, how="anti")
         if not self.outer:
-            missing = missing.with_columns(pl.lit(RowKind.DELETE, dtype=pl.Int8).alias(KIND))
+            lone = lone.with_columns(pl.lit(RowKind.DELETE, dtype=pl.Int8).alias(KIND))
         nulls = [pl.lit(None, dtype=both.schema[n]).alias(n) for n in found_names]
-        return pl.concat([both, missing.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
+        return pl.concat([both, lone.with_columns(nulls).select(both.columns)]).sort(_ROW, maintain_order=True)
 
     def _lookup_keys(self, asking: pl.DataFrame, now: int) -> pl.DataFrame | None:
         """The distinct values that rows ask for, and the constants that all of them ask for, under the names of the
@@ -178,7 +178,7 @@ class LookupTransform(Transform):
         """The value of a constant, as a column of the table has it."""
         return CalcTransform((literal,), None, self.time_zone)(pl.DataFrame({"@one": [0]}), now)[column(0)].cast(dtype)
 
-    def _there(self, now: int, asking: pl.DataFrame) -> pl.DataFrame:
+    def _right_rows(self, now: int, asking: pl.DataFrame) -> pl.DataFrame:
         """The table's rows that may be found: projected, under the names of the output, their keys beside them."""
         rows = self.table.rows(now, self._lookup_keys(asking, now))
         rows = rows.select(columns(len(self.table_type.fields)))

@@ -20,12 +20,12 @@ from stateplan.runtime.operators.base import Stateful, Stateless
 Path: TypeAlias = tuple[str, ...]
 """Names of fields, each within the one before; none is the whole column."""
 
-WHOLE: Path = ()
+ALL: Path = ()
 
 
 def read_paths(rex: Rex) -> Iterator[tuple[int, Path]]:
     """The position of each column that an expression reads, and what of it."""
-    path, inner = WHOLE, rex
+    path, inner = ALL, rex
     while isinstance(inner, FieldAccess):
         path, inner = (inner.name, *path), inner.expr
     if isinstance(inner, InputRef):
@@ -61,13 +61,13 @@ def read_fields(graph: ExecGraph, parts: Mapping[int, Stateful | Stateless]) -> 
                 for reads_of_column, uses, left, came in zip(
                     before, after, fields, input_node.output_type.fields, strict=True
                 ):
-                    reads_of_column |= uses if left.type.as_nullable() == came.type.as_nullable() else {WHOLE}
+                    reads_of_column |= uses if left.type.as_nullable() == came.type.as_nullable() else {ALL}
             for ref in marked_refs(node):
-                inputs[ref.input or 0][ref.field].add(WHOLE)
+                inputs[ref.input or 0][ref.field].add(ALL)
         else:
             for before in inputs:
                 for reads_of_column in before:
-                    reads_of_column.add(WHOLE)
+                    reads_of_column.add(ALL)
     return reads
 
 
@@ -83,7 +83,7 @@ def prune_type(data_type: LogicalType, paths: Collection[Path]) -> LogicalType:
         data_type: any type; one that is not a row stays as it is.
         paths: what is read of it.
     """
-    if data_type.root != "ROW" or WHOLE in paths:
+    if data_type.root != "ROW" or ALL in paths:
         return data_type
     fields = []
     for field in data_type.fields:

@@ -28,13 +28,13 @@ class Notices:
         self._folder = folder
         self._call = tell
         self._full = False
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
     def _tell(self, note: str) -> None:
-        self.told.append(note)
+        self.notes.append(note)
         self._call(note)
 
-    def at_end(self, waiting: Mapping[str, int], keeps_checkpoint: bool) -> None:
+    def at_end(self, pending_counts: Mapping[str, int], keeps_checkpoint: bool) -> None:
         """Bounded input has ended.
 
         Args:
@@ -42,12 +42,12 @@ class Notices:
             keeps_checkpoint: whether it stays in a checkpoint.
         """
         for operator in self._operators:
-            pending, count = operator.kernel.awaits, waiting.get(operator.uid, 0)
+            pending, count = operator.kernel.awaits, pending_counts.get(operator.uid, 0)
             if pending is None or not count:
                 continue
-            what = f"{count} {pending.one if count == 1 else pending.many}"
+            work = f"{count} {pending.one if count == 1 else pending.many}"
             later = "; a run that continues from this checkpoint may still emit them" if keeps_checkpoint else ""
-            self._tell(f"{operator.name}: the input ended while {what}; {pending.missing}{later}. {pending.instead}")
+            self._tell(f"{operator.name}: the input ended while {work}; {pending.loss}{later}. {pending.remedy}")
 
     def look(self, counters: Mapping[str, Mapping[str, float]]) -> None:
         """Looks at the figures of the operators after a micro-batch."""

@@ -43,7 +43,7 @@ from stateplan.execnodes.specs import (
 )
 from stateplan.functions.rex import Call, InputRef, Literal, Rex, input_refs
 
-Pushed: TypeAlias = tuple[Rex, list[int | str]]
+PushedFilter: TypeAlias = tuple[Rex, list[int | str]]
 """A predicate, and the fields of the row it is over: physical ones by position, metadata by key."""
 
 
@@ -127,25 +127,25 @@ def with_places(graph: ExecGraph, place: Callable[[str], str]) -> ExecGraph:
         place: gives the path for one without a scheme.
     """
 
-    def placed(value: Any) -> Any:
+    def resolve(value: Any) -> Any:
         if isinstance(value, ResolvedTable):
             options = value.options or {}
             new = {key: place(options[key]) for key in PATHS if key in options and not has_scheme(options[key])}
             return value.model_copy(update={"options": {**options, **new}}) if new else value
         if isinstance(value, PlanModel):
             before = dict(value)
-            new_values = {name: placed(part) for name, part in before.items()}
+            new_values = {name: resolve(part) for name, part in before.items()}
             replacements = {name: new for name, new in new_values.items() if new is not before[name]}
             return value.model_copy(update=replacements) if replacements else value
         if isinstance(value, tuple):
-            items = tuple(map(placed, value))
+            items = tuple(map(resolve, value))
             return items if any(a is not b for a, b in zip(items, value, strict=True)) else value
         return value
 
     replacements = []
     for node in graph.nodes:
         before = own_values(node)
-        after = {name: placed(value) for name, value in before.items()}
+        after = {name: resolve(value) for name, value in before.items()}
         if any(after[name] is not value for name, value in before.items()):
             replacements.append(node.replace(**after))
     return graph.replace(replacements) if replacements else graph
@@ -163,14 +163,14 @@ def _primary_key(table: ResolvedTable) -> tuple[str, ...]:
     return tuple(key.columns) if key is not None else ()
 
 
-def with_abilities(spec: DynamicTableSource, table: SourceTable) -> tuple[SourceTable, list[Pushed]]:
+def with_abilities(spec: DynamicTableSource, table: SourceTable) -> tuple[SourceTable, list[PushedFilter]]:
     """The table with what the abilities of its scan say, and the predicates that were pushed into it.
 
     Args:
         spec: of the plan.
         table: all its physical columns.
     """
-    filters: list[Pushed] = []
+    filters: list[PushedFilter] = []
     table = replace(table, metadata=_metadata_keys(spec, table), metadata_types=_metadata_types(spec))
     for ability in spec.abilities:
         if isinstance(ability, ProjectPushDown):
@@ -219,19 +219,19 @@ def _metadata_types(spec: DynamicTableSource) -> dict[str, LogicalType]:
 
 def _in_partitions(partitions: Sequence[Partition], fields: Sequence[tuple[str, LogicalType]]) -> Rex:
     """Whether a row of ``fields`` lies in one of the partitions."""
-    where = {name: InputRef(kind, i) for i, (name, kind) in enumerate(fields)}
+    refs = {name: InputRef(kind, i) for i, (name, kind) in enumerate(fields)}
 
     def is_value(key: str, value: str | None) -> Rex:
         if value is None:
-            return Call(BOOLEAN.not_null(), (where[key],), internal_name="$IS NULL$1", syntax="POSTFIX")
+            return Call(BOOLEAN.not_null(), (refs[key],), internal_name="$IS NULL$1", syntax="POSTFIX")
         text = Literal(STRING.not_null(), value)
-        constant = Call(where[key].type, (text,), internal_name="$CAST$1", syntax="SPECIAL")
-        return Call(BOOLEAN, (where[key], constant), internal_name="$=$1", syntax="BINARY")
+        constant = Call(refs[key].type, (text,), internal_name="$CAST$1", syntax="SPECIAL")
+        return Call(BOOLEAN, (refs[key], constant), internal_name="$=$1", syntax="BINARY")
 
-    def joined(name: str, terms: list[Rex]) -> Rex:
+    def combine(name: str, terms: list[Rex]) -> Rex:
         return terms[0] if len(terms) == 1 else Call(BOOLEAN, tuple(terms), internal_name=name, syntax="BINARY")
 
-    return joined("$OR$1", [joined("$AND$1", [is_value(k, v) for k, v in p.items()]) for p in partitions])
+    return combine("$OR$1", [combine("$AND$1", [is_value(k, v) for k, v in p.items()]) for p in partitions])
 
 
 def check_scan(node: TableSourceScan, pointer: str) -> None:
@@ -305,9 +305,9 @@ def _check_names(names: Sequence[str], columns: Sequence[str], pointer: str) -> 
 
 def _check_path(path: Sequence[int], width: int, pointer: str) -> None:
     if not path or path[0] >= width:
-        what = f"column {path[0]}" if path else "no column"
+        name = f"column {path[0]}" if path else "no column"
         expectation = f"a number from 0 to {width - 1}" if width else "no field, as the table has no physical columns"
-        raise error_at("PLAN049.column_of_scan", pointer, what=what, width=width, expected=expectation)
+        raise error_at("PLAN049.column_of_scan", pointer, what=name, width=width, expected=expectation)
     if len(path) > 1:
         raise error_at("PLAN035.part_of_column", pointer)
 

@@ -30,10 +30,10 @@ def progress_of(
     return Progress(
         records[-1].batch if records else -1,
         int(sum(f.get("rows_in", 0) for uid, f in operators.items() if uid in sources)),
-        sum(sinks.written),
+        sum(sinks.row_counts),
         time.monotonic() - began,
         operators,
-        {s.name: rows for s, rows in zip(sinks.sinks, sinks.written, strict=True)},
+        {s.name: rows for s, rows in zip(sinks.sinks, sinks.row_counts, strict=True)},
         records[-1].ms / 1000 if records else 0.0,
         forecast,
     )

@@ -30,7 +30,7 @@ from stateplan.runtime.watermarks import EventTime, PartWatermark
 
 _FILE = "watermarks.json"
 
-Told: TypeAlias = Iterable[Blob]
+WatermarkBlobs: TypeAlias = Iterable[Blob]
 """Watermarks for the driver; the input of each is the number of its reader."""
 
 
@@ -51,7 +51,7 @@ class Readers:
         marks = ((n, self._times[reader.uid].watermark) for n, reader in enumerate(self.readers))
         return {number: mark for number, mark in marks if mark > NO_WATERMARK}
 
-    def end(self, batch: int, marks_of_batch: Told) -> None:
+    def end(self, batch: int, marks_of_batch: WatermarkBlobs) -> None:
         """Takes in the watermarks of a micro-batch."""
         blobs = list(marks_of_batch)
         for number, reader in enumerate(self.readers):
@@ -104,7 +104,7 @@ class KeptReaders(Readers):
             self._at(batch)
         return super().begin(batch)
 
-    def end(self, batch: int, marks_of_batch: Told) -> None:
+    def end(self, batch: int, marks_of_batch: WatermarkBlobs) -> None:
         """As for all readers. Raises RunError RUN031, the disk is full; OSError."""
         if not self.readers:
             return
@@ -203,7 +203,7 @@ def _damaged(file: AnyPath, why: str) -> CheckpointError:
     return CheckpointError("CKPT005.damaged_file", file=file, why=why)
 
 
-def check_readers(graph: ExecGraph, reading: Iterable[int]) -> None:
+def check_readers(graph: ExecGraph, node_ids: Iterable[int]) -> None:
     """Whether CURRENT_WATERMARK is only where it can be read.
 
     Source: Flink compiles it in conditions of joins and patterns as well, and its job then fails.
@@ -215,7 +215,7 @@ def check_readers(graph: ExecGraph, reading: Iterable[int]) -> None:
     Raises:
         PlanError: PLAN019.
     """
-    able = set(reading)
+    able = set(node_ids)
     for node in graph.nodes:
         if node.id not in able and any(map(_reads, own_values(node).values())):
             raise _unreadable(graph, node)

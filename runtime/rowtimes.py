@@ -47,7 +47,7 @@ def event_time_columns(
     for number, node_configs in asking.items():
         node = graph.node(number)
         inputs = graph.inputs(node)
-        fields = [_chosen(source, times[source.id]) for source in inputs]
+        fields = [_candidates(source, times[source.id]) for source in inputs]
         for slot, config in enumerate(node_configs):
             if config.by_event_time:
                 own = node.input_of_state(slot)
@@ -68,7 +68,7 @@ def event_time_type(graph: ExecGraph, node: ExecNode) -> str | None:
     return None
 
 
-def _chosen(source: ExecNode, fields: Sequence[int]) -> Sequence[int]:
+def _candidates(source: ExecNode, fields: Sequence[int]) -> Sequence[int]:
     """The fields of the output that may be meant: its time attributes, if it has any."""
     attributes = [i for i in fields if source.output_type.fields[i].type.kind == "ROWTIME"]
     return attributes or fields
@@ -102,11 +102,11 @@ def _is_time(rex: Rex, time_fields: Sequence[int]) -> bool:
 
 
 def _error(graph: ExecGraph, node: ExecNode, slot: int, source: ExecNode, fields: Sequence[int]) -> PlanError:
-    name, where = node.state_names[slot], f"the {node.title} {node.id}"
+    name, operator = node.state_names[slot], f"the {node.title} {node.id}"
     entry = next((k for k, e in enumerate(entries_of(node)) if e.index == slot), slot)
     place = Place(pointer=f"{graph.pointer(node)}/state/{entry}/timeCharacteristic")
     hint = f'leave "timeCharacteristic" of {name} out, or make it "ProcessingTime"'
     if not fields:
-        return PlanError("PLAN190", name=name, where=where, title=source.title, id=source.id, place=place, hint=hint)
+        return PlanError("PLAN190", name=name, where=operator, title=source.title, id=source.id, place=place, hint=hint)
     names = ", ".join(source.output_type.fields[i].name or f"field {i}" for i in fields)
-    return PlanError("PLAN191", name=name, where=where, names=names, place=place, hint=hint)
+    return PlanError("PLAN191", name=name, where=operator, names=names, place=place, hint=hint)

@@ -218,23 +218,23 @@ class SinkDriver:
     near: bool = False
     record: SinkRecords | None = None
     tell: Callable[[str], None] = lambda sentence: None
-    shared: Path | None = field(default=None, init=False)
+    parts_folder: Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.writers: tuple[Sink, ...] = tuple(sink.writer for sink in self.sinks)
-        self.written = [0] * len(self.sinks)
+        self.row_counts = [0] * len(self.sinks)
         if self.record is not None:
             self.record.recall({sink.uid: sink.writer for sink in self.sinks})
         for writer in self.writers:
             writer.begin()
         if self.near:
             with contextlib.suppress(OSError):
-                self.shared = scratch("parts")
+                self.parts_folder = scratch("parts")
 
     @property
     def reports_rows(self) -> bool:
         """Whether rows themselves are reported: the parts of an ordered sink are its rows."""
-        return self.shared is None and any(writer.ordered for writer in self.writers)
+        return self.parts_folder is None and any(writer.ordered for writer in self.writers)
 
     def prepare(self, batch_id: int, read: str = "") -> None:
         """Before each attempt at a micro-batch.
@@ -261,7 +261,7 @@ class SinkDriver:
         for number, writer in enumerate(self.writers):
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
             writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
-            self.written[number] += sum(r[2] for r in mine)
+            self.row_counts[number] += sum(r[2] for r in mine)
         if self.record is not None:
             self.record.keep({sink.uid: sink.writer for sink in self.sinks})
         self._clear()
@@ -270,14 +270,14 @@ class SinkDriver:
     def close(self) -> None:
         for writer in self.writers:
             writer.close()
-        if self.shared is not None:
-            shutil.rmtree(self.shared, ignore_errors=True)
+        if self.parts_folder is not None:
+            shutil.rmtree(self.parts_folder, ignore_errors=True)
 
     def _clear(self) -> None:
         """Removes what workers have left, also those of an attempt that failed."""
-        if self.shared is not None:
+        if self.parts_folder is not None:
             with contextlib.suppress(OSError):
-                for path in self.shared.iterdir():
+                for path in self.parts_folder.iterdir():
                     path.unlink(missing_ok=True)
 
 
@@ -285,10 +285,10 @@ class SinkDriver:
 class _Parts(Sequence[bytes]):
     """What workers handed over, in order; what is in a file, or compressed, is read when it is requested."""
 
-    given: Sequence[bytes | Left | CompressedOutput]
+    parts: Sequence[bytes | Left | CompressedOutput]
 
     def __len__(self) -> int:
-        return len(self.given)
+        return len(self.parts)
 
     @overload
     def __getitem__(self, at: int) -> bytes: ...
@@ -296,5 +296,5 @@ class _Parts(Sequence[bytes]):
     def __getitem__(self, at: slice) -> _Parts: ...
     def __getitem__(self, at: int | slice) -> bytes | _Parts:
         if isinstance(at, slice):
-            return _Parts(self.given[at])
-        return _read(self.given[at])
+            return _Parts(self.parts[at])
+        return _read(self.parts[at])

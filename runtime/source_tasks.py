@@ -91,9 +91,9 @@ class _SourceTask(Generic[T]):
         self.figures: dict[str, float] = dict.fromkeys(("rows_in", "bytes_out", "read_ms", "deliver_ms"), 0)
         self.size = 0
         self.reads = False
-        self.ended = False
+        self.at_end = False
         self.rows_of: Counter[str] = Counter()
-        self.waiting: set[str] = set()
+        self.more_parts: set[str] = set()
 
     def run(self, splits: Iterable[AssignedSplit[Any] | EndOfInput]) -> Iterator[T]:
         """Reads the splits, and then sends what belongs to the end of the task."""
@@ -101,7 +101,7 @@ class _SourceTask(Generic[T]):
         for split in splits:
             self.now = max(self.now, split.now)
             if isinstance(split, EndOfInput):
-                self.ended = True
+                self.at_end = True
             else:
                 yield from self._read(split)
         yield from (self.pack(some) for blobs in (self._marks(), self._wakeups()) if (some := list(blobs)))
@@ -138,7 +138,7 @@ class _SourceTask(Generic[T]):
         if split.part:
             self.rows_of[split.part] += 0
             if split.waits:
-                self.waiting.add(split.part)
+                self.more_parts.add(split.part)
             name_part(self.source.pipeline, self.clock)
 
     def _deliver_frame(
@@ -168,14 +168,14 @@ class _SourceTask(Generic[T]):
 
     def _marks(self) -> Iterator[Blob]:
         """The watermarks that the rows made, and those that end bounded input."""
-        silent = {part for part, rows in self.rows_of.items() if part and not rows} - self.waiting
+        silent = {part for part, rows in self.rows_of.items() if part and not rows} - self.more_parts
         yield from send_marks(self.graph, self.clock.marks, self.now, silent)
-        if self.ended:
+        if self.at_end:
             yield from send_marks(self.graph, closing_marks(self.graph), self.now)
 
     def _wakeups(self) -> Iterator[Blob]:
         """What has operators look at their state."""
-        if self.batch.touches and (self.reads or self.ended):
+        if self.batch.touches and (self.reads or self.at_end):
             yield from touches(self.graph, self.now)
         elif self.batch.number is not None and self.reads:
             yield from sweeps(self.graph, self.batch.number, self.now, self.level)
@@ -233,6 +233,6 @@ def _aligned(pipeline: Pipeline, clock: Clock) -> dict[str, float]:
     """The watermarks of the parts of an aligned source, as figures."""
     places = {id(t) for t in pipeline.transforms if t.aligned}
     watermarks = {
-        part: value for (place, part), value in clock.made.items() if place in places and value > NO_WATERMARK
+        part: value for (place, part), value in clock.largest.items() if place in places and value > NO_WATERMARK
     }
     return {f"{PART_WATERMARK}{part}": value for part, value in watermarks.items()}

@@ -121,10 +121,10 @@ class Sources:
         return uses_listing and self._spark.last_planned < 0
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the last micro-batch that Spark has recorded is marked as the end of input."""
         with contextlib.suppress(OSError, ValueError):  # of a damaged log, Spark's query tells
-            return self._spark.ended(self._spark.last_planned)
+            return self._spark.input_ended(self._spark.last_planned)
         return False
 
     def close(self) -> None:
@@ -190,7 +190,7 @@ class Sources:
         if len(lists) > 1 and not all(files.fits for files in lists):
             return
         self.end_themselves = True
-        if not any(files.has_more for files in lists) and self.ended:
+        if not any(files.has_more for files in lists) and self.has_ended:
             return
         # What a source sends reaches all operators from its own first level on.
         first = min(range(len(lists)), key=lambda index: (first_level(self._graph, index), not lists[index].has_more))

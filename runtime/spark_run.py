@@ -124,7 +124,7 @@ class Run:
             self.endpoints.append(Endpoint(reporter, self.metrics.view))
             tell(f"serving metrics for Prometheus on port {self.endpoints[-1].port}")
 
-    def started(self, query: StreamingQuery) -> StreamingQuery:
+    def identify(self, query: StreamingQuery) -> StreamingQuery:
         """``query`` runs from now on."""
         self.query = query
         self.metrics.identify(str(query.id), str(query.runId))
@@ -199,7 +199,7 @@ class Queries:
         run = self.run
         if not run.job.event_time or run.job.open_ended or run.sources.end_themselves:
             return None
-        if not run.metrics.batches and run.sources.ended:
+        if not run.metrics.batches and run.sources.has_ended:
             return None
         run.sources.close()
         return self.start()
@@ -207,7 +207,7 @@ class Queries:
     def drain(self) -> None:
         """Brings event time to its end after one more micro-batch, and waits for that. Raises what it fails of."""
         run = self.run
-        if run.job.event_time and not run.sources.ended:
+        if run.job.event_time and not run.sources.has_ended:
             run.sources.close()
             _finish(self._start(processingTime="365 days"), run, batches=1)
 
@@ -222,7 +222,7 @@ class Queries:
                 writer = writer.queryName(self.name)
             query: StreamingQuery = writer.trigger(**trigger).start()
         adapt_query(run.spark, run.tweaks)
-        return run.started(query)
+        return run.identify(query)
 
 
 def has_ended(query: StreamingQuery, run: Run, seconds: float) -> bool:

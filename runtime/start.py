@@ -255,7 +255,7 @@ def _run(
     metrics = JobMetrics(info, counters, checkpoint, tell, submission.limits)
     budget = None
     if submission.limits is not None:
-        ttl_of_state, state_uses = parts.ttls.held, metrics.observed
+        ttl_of_state, state_uses = parts.ttls.ttl, metrics.observed
         budget = Budget(submission.limits, checkpoint.folder, ttl_of_state, metrics.recent, state_uses, tell)
     return Run(
         spark=spark,

@@ -52,7 +52,7 @@ class SparkJob(Job):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self._run.notices.told)
+        return tuple(self._run.notices.notes)
 
     def stop(self) -> None:
         """Stops the job after the micro-batch in hand, and waits for that; the checkpoint stays usable."""
@@ -70,14 +70,14 @@ class SparkJob(Job):
 
     def _end_with(self, folder: AnyPath | None, drain: bool) -> None:
         with self._lock:
-            if self._ending or self._stopped or self._saving is not None:
+            if self._ending or self._was_stopped or self._saving is not None:
                 raise RunError(
                     "RUN052", id=self.job_id, status="being stopped" if self._end is None else self._end.value
                 )
             saving = self._saving = _Saving(folder, drain)
         self._await_micro_batch()
         self._stop_query()
-        saving.done.wait()
+        saving.over.wait()
         if saving.error is not None:
             raise saving.error
         self._over.wait()
@@ -109,9 +109,9 @@ class SparkJob(Job):
                         return
                 elif not self._ends_event_time():
                     break
-            if self.bounded and not self._stopped:
+            if self.bounded and not self._was_stopped:
                 run = self._run
-                run.notices.at_end(run.metrics.waiting, keeps_checkpoint=not run.checkpoint.temporary)
+                run.notices.at_end(run.metrics.pending, keeps_checkpoint=not run.checkpoint.temporary)
         except Exception as failure:
             coded_failure = failure if isinstance(failure, StateplanError) else None
             error = jvm_loss(0.0 if coded_failure else 3.0) or coded_failure
@@ -126,9 +126,9 @@ class SparkJob(Job):
         """Tells who waits for a savepoint that there will be none."""
         with self._lock:
             self._ending, saving = True, self._saving
-        if saving is not None and not saving.done.is_set():
+        if saving is not None and not saving.over.is_set():
             saving.error = error or RunError("RUN052", id=self.job_id, status="being stopped")
-            saving.done.set()
+            saving.over.set()
 
     def _close(self) -> None:
         self._run.close()
@@ -156,11 +156,11 @@ class SparkJob(Job):
                 write_savepoint(checkpoint.folder, saving.folder, saving.drain)
         except CheckpointError as error:
             with self._lock:
-                if not self._stopped:
+                if not self._was_stopped:
                     self._query = queries.start()
                     self._saving = None
             saving.error = error
-        saving.done.set()
+        saving.over.set()
         return self._saving is None
 
 
@@ -177,5 +177,5 @@ class _Saving:
 
     folder: AnyPath | None
     drain: bool
-    done: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
     error: StateplanError | None = None

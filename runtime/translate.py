@@ -53,12 +53,12 @@ from stateplan.runtime.jobgraph import (
     ToSink,
     targets,
 )
-from stateplan.runtime.kernel import Reading, Transform
+from stateplan.runtime.kernel import Transform, WatermarkTap
 from stateplan.runtime.kernels.common.partials import LocalTransform
 from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.runtime.nested_pruning import Path, prune_type, read_fields, read_paths
 from stateplan.runtime.operators import Stateful, Stateless, operator_of
-from stateplan.runtime.plan_tables import Pushed, check_scan, sink_table, source_table, with_abilities
+from stateplan.runtime.plan_tables import PushedFilter, check_scan, sink_table, source_table, with_abilities
 from stateplan.runtime.readers import check_readers
 from stateplan.runtime.rowtimes import event_time_columns, event_time_type
 from stateplan.runtime.side_outputs import Errors, LateRows, with_split
@@ -100,7 +100,7 @@ def translate(
     sides = _SideOutputs(nodes)
     if any(is_late(side_output(node) or "") for node in graph.sinks):
         nodes = replace(nodes, parts={i: sides.splitting(graph.node(i), part) for i, part in nodes.parts.items()})
-    check_readers(graph, nodes.reading)
+    check_readers(graph, nodes.watermark_readers)
     nodes = _keeping_versions(nodes)
     event_times = event_time_columns(graph, nodes.ages)
     by_time = _by_event_time(nodes, event_times)
@@ -131,7 +131,7 @@ class _Nodes:
     ages: Mapping[int, tuple[TtlConfig, ...]]
 
     @property
-    def reading(self) -> set[int]:
+    def watermark_readers(self) -> set[int]:
         """The nodes whose steps read how far event time has advanced."""
         return {i for i, part in self.parts.items() if any(t.reads_watermark for t in _steps(part))}
 
@@ -151,8 +151,8 @@ def _nodes(graph: ExecGraph, options: Mapping[str, str]) -> _Nodes:
                 scans.append(node)
             continue
         with graph.placing(node):
-            told = with_input_modes(node, (modes[i.id] for i in inputs)) if modes else node
-            part = operator_of(told, [i.output_type for i in inputs], options)
+            node_with_modes = with_input_modes(node, (modes[i.id] for i in inputs)) if modes else node
+            part = operator_of(node_with_modes, [i.output_type for i in inputs], options)
         parts[node.id] = part
         levels[node.id] += isinstance(part, Stateful)
     stateful = [node for node in graph.nodes if isinstance(parts.get(node.id), Stateful)]
@@ -187,12 +187,12 @@ def _keeping_versions(nodes: _Nodes) -> _Nodes:
 def _by_event_time(nodes: _Nodes, event_times: Iterable[int]) -> set[int]:
     """The nodes that work by event time, whose state ages by it, or which are before such a node."""
     by_time = set(event_times)
-    reading = nodes.reading
+    readers = nodes.watermark_readers
     for node in reversed(nodes.graph.nodes):
         part = nodes.parts.get(node.id)
         if isinstance(part, Stateful) and part.kernel.by_event_time and not part.kernel.by_clock:
             by_time.add(node.id)
-        if node.id in reading or node.id in by_time:
+        if node.id in readers or node.id in by_time:
             by_time.update(i.id for i in nodes.graph.inputs(node))
     return by_time
 
@@ -207,8 +207,8 @@ class _SideOutputs:
         """What becomes of the late rows of an input of a node; None if they are only counted."""
         name = late_table(node, number)
         if name is None and isinstance(node, LocalWindowAggregate):
-            whole = self.nodes.graph.consumers(self.nodes.graph.consumers(node)[0])[0]
-            name = late_table(whole, 0)
+            window_aggregate = self.nodes.graph.consumers(self.nodes.graph.consumers(node)[0])[0]
+            name = late_table(window_aggregate, 0)
         kind = LATE if name is None else f"{LATE_OF}{name}"
         sink = next((node for node in self.nodes.graph.sinks if side_output(node) == kind), None)
         if not isinstance(sink, Sink):
@@ -249,7 +249,7 @@ class _SideOutputs:
             return replace(part, transforms=with_split(part.transforms, late))
         return part
 
-    def dropped(self, node: ExecNode, part: Stateful) -> tuple[LateRows | None, ...]:
+    def late_outputs(self, node: ExecNode, part: Stateful) -> tuple[LateRows | None, ...]:
         """Per input of an operator, what becomes of late rows; nothing if they are only counted, or are partial
         results, whose late rows were taken out before."""
         partial = isinstance(part.kernel, WindowAggregateKernel) and part.kernel.inner_is_partial
@@ -284,7 +284,7 @@ class _Builder:
         self.event_times = event_times
         self.by_time = by_time
         self.job_id = job_id
-        self.started = start_time
+        self.start_time = start_time
         self.reads = read_fields(nodes.graph, nodes.parts)
         self.writers = {i: self.sink(self.graph.node(i)) for i in nodes.sinks}
         self.consumers = _consumers(nodes.graph)
@@ -326,14 +326,14 @@ class _Builder:
         """Of channels without one of their own, ms."""
         return int(value(self.options, "table.exec.source.idle-timeout"))
 
-    def reading(self, node: ExecNode, steps: Sequence[Transform]) -> tuple[tuple[Transform, ...], tuple[ToReader, ...]]:
+    def way_of(self, node: ExecNode, steps: Sequence[Transform]) -> tuple[tuple[Transform, ...], tuple[ToReader, ...]]:
         """The transforms of a node on one of the ways to it, and where watermarks go that come that way."""
         if not any(t.reads_watermark for t in steps):
             return tuple(steps), ()
         number = self.readers.setdefault(node.id, len(self.readers))
         channel = self.channels[READER, number]
         self.channels[READER, number] += 1
-        return tuple(Reading(t, number) if t.reads_watermark else t for t in steps), (ToReader(number, channel),)
+        return tuple(WatermarkTap(t, number) if t.reads_watermark else t for t in steps), (ToReader(number, channel),)
 
     def pipeline(self, node: ExecNode, first: tuple[Transform, ...] = ()) -> Pipeline:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
@@ -342,7 +342,7 @@ class _Builder:
             return Pipeline(first, (ToSink(self.nodes.sinks[node.id], not self.writers[node.id].writer.needs_rows),))
         for consumer, position in self.consumers[node.id]:
             part = self.nodes.parts[consumer.id]
-            steps, reader = self.reading(consumer, _steps(part))
+            steps, reader = self.way_of(consumer, _steps(part))
             outputs.extend(reader)
             if isinstance(part, Stateful):
                 number = self.nodes.operators[consumer.id]
@@ -374,7 +374,7 @@ class _Builder:
             self.nodes.levels[node.id],
             node=node.id,
             fields=InputFields(tuple(tuple(columns(k)) for k in part.keys), self.event_times.get(node.id, ())),
-            late=self.sides.dropped(node, part),
+            late=self.sides.late_outputs(node, part),
         )
 
     def source(self, node: TableSourceScan | Values) -> SourceSpec:
@@ -391,7 +391,7 @@ class _Builder:
         table = spec.table.resolved_table
         if table is not None:
             check_scan(node, self.graph.pointer(node))
-        read = source_table(spec, self.options, self.started)
+        read = source_table(spec, self.options, self.start_time)
         assert table is not None
         read, filters = with_abilities(spec, read)
         changes = source_changelog_mode(read.options) != INSERT_ONLY
@@ -405,13 +405,13 @@ class _Builder:
             of_key = {i for i, (name, _) in enumerate(read.fields) if name in names}
             filters = [f for f in filters if {f[1][i] for i in input_refs(f[0])} <= of_key]
         output_fields: list[int | str] = [*read.projection, *read.metadata]
-        used = {row[i] for predicate, row in filters for i in input_refs(predicate)}
+        filter_fields = {row[i] for predicate, row in filters for i in input_refs(predicate)}
         known_filters = [
             remap(f, dict(enumerate(row))) for f, row in filters if all(isinstance(row[i], int) for i in input_refs(f))
         ]
         read = replace(read, filters=tuple(known_filters))
-        more = sorted(i for i in used if isinstance(i, int) and i not in read.projection)
-        extra_metadata = sorted(k for k in used if isinstance(k, str) and k not in read.metadata)
+        more = sorted(i for i in filter_fields if isinstance(i, int) and i not in read.projection)
+        extra_metadata = sorted(k for k in filter_fields if isinstance(k, str) and k not in read.metadata)
         read = replace(read, projection=(*read.projection, *more), metadata=(*read.metadata, *extra_metadata))
         reader = read.connector.source(self.without_unread(node, read, filters))
         first = _filters(
@@ -429,7 +429,7 @@ class _Builder:
             _uid(node), read.name, read.connector.name, reader, pipeline, node.id, marks, self.sides.errors(node)
         )
 
-    def without_unread(self, node: TableSourceScan, read: SourceTable, filters: Sequence[Pushed]) -> SourceTable:
+    def without_unread(self, node: TableSourceScan, read: SourceTable, filters: Sequence[PushedFilter]) -> SourceTable:
         """A table without the texts in its ROW columns that the plan does not read.
 
         Args:
@@ -487,7 +487,7 @@ def _consumers(graph: ExecGraph) -> dict[int, list[tuple[ExecNode, int]]]:
 
 
 def _filters(
-    filters: Sequence[Pushed],
+    filters: Sequence[PushedFilter],
     output_fields: Sequence[int | str],
     read: Sequence[int | str],
     types: Sequence[LogicalType],

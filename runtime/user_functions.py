@@ -100,7 +100,7 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
     """
     shipped_bodies: dict[int, Shipped] = {}
 
-    def found(call: Call | AggCall) -> UserFunction:
+    def function_of(call: Call | AggCall) -> UserFunction:
         function = lookup(call.system_name, call.catalog_name)
         body = shipped_bodies.get(id(function.body))
         if body is None:
@@ -108,22 +108,22 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
         return replace(function, body=body, operator=operator)
 
     def bound(call: Call) -> Call:
-        return replace(call, function=found(call)) if call.is_user_defined else call
+        return replace(call, function=function_of(call)) if call.is_user_defined else call
 
     def bound_aggregate(call: AggCall) -> AggCall:
-        return call.with_user_function(found(call)) if call.internal_name is None else call
+        return call.with_user_function(function_of(call)) if call.internal_name is None else call
 
     new_nodes = []
     for node in graph.nodes:
         if not any(map(_calls, own_values(node).values())):
             continue
-        operator = node.label + _reading(graph, node)
+        operator = node.label + _tables_text(graph, node)
         with graph.placing(node):
             new_nodes.append(with_calls(node, bound, bound_aggregate))
     return graph.replace(new_nodes) if new_nodes else graph
 
 
-def _reading(graph: ExecGraph, node: ExecNode) -> str:
+def _tables_text(graph: ExecGraph, node: ExecNode) -> str:
     """The tables whose rows reach ``node``."""
     tables: dict[str, None] = {}
     node_ids: set[int] = set()

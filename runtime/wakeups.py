@@ -11,7 +11,7 @@ from stateplan.runtime.jobgraph import JobGraph
 
 def touches(graph: JobGraph, now: int) -> Iterator[Blob]:
     """What has every slot look at its state whose state is to be dropped or rewritten."""
-    firsts = [d.first for d in graph.dropped]
+    firsts = [d.first for d in graph.unused_ranges]
     firsts += [graph.slot(i, 0) for i, o in enumerate(graph.operators) if o.rewrite is not None]
     for first in firsts:
         for group in range(graph.key_groups):

@@ -20,7 +20,7 @@ from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 from stateplan.runtime.loaded_state import inputs_of, load_state
 from stateplan.runtime.metrics.ages import age_figures
-from stateplan.runtime.metrics.figures import UNCOUNTED, WAITING, TaskCounters
+from stateplan.runtime.metrics.figures import PENDING, UNCOUNTED, TaskCounters
 from stateplan.runtime.state.keyed_state import KeyedState, RunStore, StepStats
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.watermarks import Mark, PartWatermark
@@ -120,7 +120,7 @@ def run_operator(
     figures["bytes_out"] = sum(b.size for b in out)
     figures |= _row_figures(inputs, output) | _state_figures(state.stats)
     if batch.graph.bounded and spec.kernel.awaits is not None:
-        figures[WAITING] = state.waiting(spec.kernel, now, spec.ttl)
+        figures[PENDING] = state.count_pending(spec.kernel, now, spec.ttl)
     count_all(batch, spec.uid, figures, clock, now, step.watermark.now)
 
 
@@ -234,5 +234,5 @@ def unslot(graph: JobGraph) -> dict[int, tuple[int, int]]:
     """Spark grouping key -> (operator, key group), for every slot of every operator; of the dropped range i, the
     operator is -1 - i."""
     ranges = [(i, graph.slot(i, 0)) for i in range(len(graph.operators))]
-    ranges += [(-1 - i, d.first) for i, d in enumerate(graph.dropped)]
+    ranges += [(-1 - i, d.first) for i, d in enumerate(graph.unused_ranges)]
     return {slot_label(first + g): (number, g) for number, first in ranges for g in range(graph.key_groups)}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from stateplan.plans.state.advise import Advised
-    from stateplan.runtime.inspect.reading import DataFrame, SparkSession
+    from stateplan.runtime.inspect.stored_state import DataFrame, SparkSession
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ class CheckpointReader:
         return self._retry(lambda reader: reader._show(selectors, assignments))  # noqa: SLF001 - of the same class
 
     def _show(self, selectors: Sequence[str], assignments: Sequence[Assignment]) -> StateReport:
-        from stateplan.runtime.inspect.reading import Cut, count_state
+        from stateplan.runtime.inspect.stored_state import Cut, count_state
 
         states = self.select(*selectors)
         what_if = [(s, a.ttl) for a in assignments for s in self._of_views(self._selectors.select(a.selector))]
@@ -293,7 +293,7 @@ class CheckpointReader:
             CheckpointError: CKPT044, no such table; CKPT046, several states; CKPT048 and CKPT049, ``keys``; CKPT045,
                 Spark cannot read the state.
         """
-        from stateplan.runtime.inspect.reading import row_frame
+        from stateplan.runtime.inspect.stored_state import row_frame
 
         def work(reader: CheckpointReader) -> DataFrame:
             state = reader.select_one(selector)
@@ -313,8 +313,8 @@ class CheckpointReader:
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The rows of a state as Arrow batches, never more than one partition of it in memory, and their schema; as
         :meth:`read_state`, at most ``limit`` rows."""
-        from stateplan.runtime.inspect.reading import iterate_rows
         from stateplan.runtime.inspect.state_rows import arrow_schema
+        from stateplan.runtime.inspect.stored_state import iterate_rows
 
         def work(reader: CheckpointReader) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
             state = reader.select_one(selector)
@@ -333,14 +333,14 @@ class CheckpointReader:
 
     def _retry(self, work: Callable[[CheckpointReader], T]) -> T:
         """``work``, done again on a later micro-batch when the files of this one have gone meanwhile."""
-        from stateplan.runtime.inspect.reading import GONE
+        from stateplan.runtime.inspect.stored_state import UNREADABLE
 
         reader = self
         for attempt in range(_ATTEMPTS):
             try:
                 return work(reader)
             except CheckpointError as error:
-                newer = reader.snapshot.newer() if error.code == GONE and reader.snapshot.newest else None
+                newer = reader.snapshot.newer() if error.code == UNREADABLE and reader.snapshot.newest else None
                 if newer is None or attempt == _ATTEMPTS - 1:
                     raise
                 reader = CheckpointReader(newer, self._options)

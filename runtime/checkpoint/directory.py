@@ -23,7 +23,7 @@ from stateplan.common.settings import parallelism
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
 from stateplan.runtime.checkpoint.locks import WRITER_LOCK, WRITERS, FileLock, Lease, writer_lock
-from stateplan.runtime.checkpoint.record import REACHED, BatchRecord
+from stateplan.runtime.checkpoint.record import LAST_EPOCH, BatchRecord
 from stateplan.runtime.checkpoint.rescale import (
     PARALLELISM,
     Rescale,
@@ -105,7 +105,7 @@ class Checkpoint:
     recovered: str | None = None
     place: str | None = None
     savepoint: bool = False
-    ended: bool | None = None
+    has_ended: bool | None = None
     continuation: Continuation | None = None
     layout: Layout | None = None
     parallelism: int | None = None
@@ -199,7 +199,7 @@ class Checkpoint:
         CKPT016, CKPT031."""
         self.record = BatchRecord.of(self.folder, self.id)
         with _usable(self.folder):
-            self.record.check(self.spark, self._facts, read_ttls(self.folder).written, last_known(self.folder))
+            self.record.check(self.spark, self._facts, read_ttls(self.folder).writes, last_known(self.folder))
 
     def begin(self, epoch: int, ttls: LiveTtls, readers: KeptReaders) -> str:
         """A micro-batch begins. Returns the digest of what it reads; nothing for a temporary checkpoint, to which no
@@ -207,7 +207,7 @@ class Checkpoint:
         if self.record is None:
             return ""
         try:
-            return self.record.begin(epoch, self.spark, ttls.written, readers.last)
+            return self.record.begin(epoch, self.spark, ttls.writes, readers.last)
         except ValueError as cause:
             raise _damaged(self.spark.folder, str(cause)) from cause
 
@@ -270,10 +270,10 @@ class Checkpoint:
 
     def input_ended(self, batch: int) -> bool:
         """Whether bounded input had ended with a micro-batch. Raises CheckpointError CKPT005."""
-        if batch == 0 and self.ended is not None:
-            return self.ended
+        if batch == 0 and self.has_ended is not None:
+            return self.has_ended
         try:
-            return self.spark.ended(batch)
+            return self.spark.input_ended(batch)
         except (OSError, ValueError) as cause:
             raise _damaged(self.spark.offset_log, str(cause)) from cause
 
@@ -370,11 +370,11 @@ class Checkpoint:
         facts: dict[str, Any] = {"format": _FORMAT, "id": self.id, "created": self.created, "place": str(self.folder)}
         if self.recovered is not None:
             facts["recovered"] = self.recovered
-        if self.ended is not None:
-            facts["ended"] = self.ended
+        if self.has_ended is not None:
+            facts["ended"] = self.has_ended
         facts |= {"keyGroups": self.key_groups, "layouts": LAYOUTS.dump_python(layouts, mode="json")}
         if self.record is not None:
-            facts[REACHED] = self.record.last
+            facts[LAST_EPOCH] = self.record.last
             if layouts:  # the first file of a new directory is stateplan.json
                 self.record.adopt(self._facts, facts)
         write_whole(self.folder / FACTS, json.dumps(facts, indent=1) + "\n")
@@ -460,14 +460,14 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
         layouts = LAYOUTS.validate_python(facts["layouts"])
         name, created_at, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
         origin, place = facts.get("recovered"), facts.get("place")
-        if REACHED in facts:
-            facts[REACHED] = int(facts[REACHED])
+        if LAST_EPOCH in facts:
+            facts[LAST_EPOCH] = int(facts[LAST_EPOCH])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise _damaged(file, str(cause)) from cause
     checkpoint = Checkpoint(
         folder, name, created_at, groups, False, True, plan_text, layouts, origin, place, "savepoint" in facts
     )
-    checkpoint.ended = facts.get("ended")
+    checkpoint.has_ended = facts.get("ended")
     checkpoint._facts = facts  # noqa: SLF001 - of the same class
     return checkpoint
 

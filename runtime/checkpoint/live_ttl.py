@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 _FILE = "ttl.json"
 _LOCK = "ttl.lock"
 _FORMAT = 1
-_KEPT = 100
+_MOST_SETTINGS = 100
 """This number of settings of a state is kept, and the shortest of the earlier ones."""
 
 Key = tuple[str, int]
 """A state: uid of the operator, number among its states."""
 
 
-Whole = Annotated[int, Field(strict=True, ge=0, le=MAX_TTL)]
+Number = Annotated[int, Field(strict=True, ge=0, le=MAX_TTL)]
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Setting:
         who: the user who requested it; empty for the plan, and where nobody noted it.
     """
 
-    ttl: Whole
-    since: Whole
+    ttl: Number
+    since: Number
     by: str
-    at: Whole
+    at: Number
     who: str = ""
 
 
@@ -69,8 +69,8 @@ class Setting:
 class TtlRequest:
     """A TTL that no micro-batch has taken in yet; ``at`` in milliseconds since 1970, and who asked for it."""
 
-    ttl: Whole
-    at: Whole
+    ttl: Number
+    at: Number
     who: str = ""
 
 
@@ -88,9 +88,9 @@ class StateTtl:
     """
 
     uid: str
-    index: Whole
+    index: Number
     name: str
-    plan: Whole
+    plan: Number
     settings: tuple[Setting, ...] = ()
     asked: TtlRequest | None = None
 
@@ -118,14 +118,14 @@ class StateTtl:
         ttls = [s.ttl for s in self.settings if s.since <= batch]
         return ttls[-1] if ttls else self.settings[0].ttl if self.settings else self.plan
 
-    def then(self, setting: Setting) -> StateTtl:
+    def add(self, setting: Setting) -> StateTtl:
         """With another setting, in place of those that no micro-batch has seen by then."""
         earlier = [s for s in self.settings if s.since < setting.since]
         if not earlier or earlier[-1].ttl != setting.ttl or earlier[-1].by != setting.by:
             earlier.append(setting)
-        return replace(self, settings=(*_shortest(earlier[:-_KEPT]), *earlier[-_KEPT:]))
+        return replace(self, settings=(*_shortest(earlier[:-_MOST_SETTINGS]), *earlier[-_MOST_SETTINGS:]))
 
-    def carried(self, key: Key) -> StateTtl:
+    def for_state(self, key: Key) -> StateTtl:
         """For the state ``key`` of another checkpoint, which takes over the rows: the last setting, and the shortest
         one, by which some may have expired."""
         settings = (*_shortest(self.settings[:-1]), *self.settings[-1:])
@@ -147,7 +147,7 @@ class Record(dict[Key, StateTtl]):
         written: how often it has been written.
     """
 
-    written: int = 0
+    writes: int = 0
 
 
 def read_ttls(folder: AnyPath) -> Record:
@@ -163,8 +163,8 @@ def read_ttls(folder: AnyPath) -> Record:
             raise _damaged(path, f"it has format {data['format']!r:.40}, this version reads {_FORMAT}")
         states = _STATES.validate_python(data["states"])
         record = Record({state.key: state for state in states})
-        record.written = int(data.get("written", 0))
-        if not {"written", "sum"}.isdisjoint(data) and data.get("sum") != _sum(record.written, data["states"]):
+        record.writes = int(data.get("written", 0))
+        if not {"written", "sum"}.isdisjoint(data) and data.get("sum") != _sum(record.writes, data["states"]):
             raise _damaged(path, "its checksum is another one")
     except FileNotFoundError:
         return Record()
@@ -172,8 +172,8 @@ def read_ttls(folder: AnyPath) -> Record:
         first = cause.errors()[0]
         raise _damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from cause
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as cause:
-        what = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
-        raise _damaged(path, what) from cause
+        problem = f"{cause} is missing" if isinstance(cause, KeyError) else str(cause)
+        raise _damaged(path, problem) from cause
     return record
 
 
@@ -203,8 +203,8 @@ def editing(folder: AnyPath, wait: float = 10.0) -> Iterator[Record]:
             yield record
             if record != before:
                 states = _STATES.dump_python(list(record.values()), mode="json")
-                record.written += 1
-                seal = {"written": record.written, "sum": _sum(record.written, states)}
+                record.writes += 1
+                seal = {"written": record.writes, "sum": _sum(record.writes, states)}
                 data = {"format": _FORMAT, **seal, "states": states}
                 write_whole(folder / _FILE, json.dumps(data, indent=1) + "\n", lasting=True)
     except OSError as cause:
@@ -226,7 +226,7 @@ class LiveTtls:
 
     folder: AnyPath
     operators: Sequence[OperatorSpec]
-    tried: int
+    last_begun: int
     tell: Callable[[str], None]
     _record: Record = field(default_factory=Record)
     _stamp: tuple[int, ...] | None = None
@@ -262,7 +262,9 @@ class LiveTtls:
                                 f"{name}: {_words(config.ttl)}, from the edited plan; it replaces "
                                 f"{_words(state.now)}, which was set live"
                             )
-                        state = replace(state, plan=config.ttl).then(Setting(config.ttl, self.tried + 1, "plan", now))
+                        state = replace(state, plan=config.ttl).add(
+                            Setting(config.ttl, self.last_begun + 1, "plan", now)
+                        )
                     record[state.key] = state
                     self._describe(state)
         self._record = record
@@ -287,11 +289,11 @@ class LiveTtls:
         self._stamp = self._look()
 
     @property
-    def written(self) -> int:
+    def writes(self) -> int:
         """How often the file has been written."""
-        return self._record.written
+        return self._record.writes
 
-    def held(self, key: Key) -> int:
+    def ttl(self, key: Key) -> int:
         """The TTL of a state in the last micro-batch, in ms; 0 (never expires) for a state without a record."""
         state_ttl = self._record.get(key)
         return 0 if state_ttl is None else state_ttl.now
@@ -312,7 +314,7 @@ class LiveTtls:
         stamp = self._look()
         if stamp == self._stamp and self._steady:
             return None
-        if stamp != self._stamp or batch > self.tried:
+        if stamp != self._stamp or batch > self.last_begun:
             try:
                 self._read(batch)
                 self._stamp = self._look()
@@ -341,8 +343,8 @@ class LiveTtls:
         with editing(self.folder, wait=0.0) as record:
             for key, mine in self._record.items():
                 state = record.setdefault(key, mine)
-                if state.asked is not None and batch > self.tried:
-                    new_state = state.then(Setting(state.asked.ttl, batch, "live", state.asked.at, state.asked.who))
+                if state.asked is not None and batch > self.last_begun:
+                    new_state = state.add(Setting(state.asked.ttl, batch, "live", state.asked.at, state.asked.who))
                     record[key] = replace(new_state, asked=None)
         for key, state in record.items():
             if state.settings and key in self._record and state.settings != self._record[key].settings:

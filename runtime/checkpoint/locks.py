@@ -81,7 +81,7 @@ class FileLock:
 
     def __init__(self, path: Path, is_shared: bool = False) -> None:
         self.path = path
-        self.shared = is_shared
+        self.is_shared = is_shared
         self.real = fcntl is not None
         self._file: int | None = None
 
@@ -93,7 +93,7 @@ class FileLock:
         deadline = time.monotonic() + wait
         while self.real and fcntl is not None:
             try:
-                fcntl.flock(handle, (fcntl.LOCK_SH if self.shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                fcntl.flock(handle, (fcntl.LOCK_SH if self.is_shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
@@ -182,7 +182,7 @@ class Lease:
         self._tell = tell or (lambda text: None)
         self._number = 0
         self._mine: dict[str, Any] = {**asdict(Holder.me()), "token": uuid.uuid4().hex, "beat": 0}
-        self._ended = threading.Event()
+        self._end = threading.Event()
 
     def take(self) -> bool:
         """Takes the lease, when no living process has it; waits for up to :data:`EXPIRY` seconds for a sign of life.
@@ -212,8 +212,8 @@ class Lease:
 
     def release(self) -> None:
         """Releases the lease. Its files stay, so that numbers only grow."""
-        if self._number and not self._ended.is_set():
-            self._ended.set()
+        if self._number and not self._end.is_set():
+            self._end.set()
             _mine.discard(self._mine["token"])
             with contextlib.suppress(OSError):
                 if newest_lease(self._folder) == self._number:
@@ -227,7 +227,7 @@ class Lease:
         return json.dumps(self._mine).encode()
 
     def _keep(self) -> None:
-        while not self._ended.wait(BEAT):
+        while not self._end.wait(BEAT):
             self._mine.update(beat=self._mine["beat"] + 1, seen=time.time_ns() // 1_000_000)
             with contextlib.suppress(OSError):
                 if newest_lease(self._folder) != self._number:

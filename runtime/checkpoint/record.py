@@ -29,10 +29,10 @@ from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.log_sums import LogSums
 
 RECORD = "progress.json"
-REACHED = "reached"
+LAST_EPOCH = "reached"
 """The fact of ``stateplan.json`` that there must be a record: the last micro-batch that had begun when the last job
 started, -1 for none."""
-_PASSING = (REACHED, "savepoint")
+_PASSING = (LAST_EPOCH, "savepoint")
 """Facts that say nothing of the state."""
 
 
@@ -56,7 +56,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Content:
     """What the file says.
 
     Attributes:
@@ -70,7 +70,7 @@ class _Held:
     begun: Begun | None = None
 
 
-_HELD = TypeAdapter(_Held)
+_CONTENT = TypeAdapter(_Content)
 
 
 @dataclass
@@ -84,7 +84,7 @@ class BatchRecord:
 
     folder: AnyPath
     exists: bool
-    _held: _Held = field(repr=False)
+    _content: _Content = field(repr=False)
 
     @staticmethod
     def of(folder: AnyPath, job: str) -> BatchRecord:
@@ -93,19 +93,19 @@ class BatchRecord:
         try:
             text = path.read_text() if path.exists() else ""
             if not text:
-                return BatchRecord(folder, False, _Held(job))
+                return BatchRecord(folder, False, _Content(job))
             document = json.loads(text)
             if document["sum"] != _sum(document["held"]):
                 raise ValueError("its checksum is another one")
-            content = _HELD.validate_python(document["held"])
+            content = _CONTENT.validate_python(document["held"])
         except (OSError, ValueError, TypeError, KeyError, ValidationError) as cause:
             raise CheckpointError("CKPT005.damaged_file", file=path, why=f"{type(cause).__name__}: {cause}") from cause
-        return BatchRecord(folder, True, content) if content.job == job else BatchRecord(folder, False, _Held(job))
+        return BatchRecord(folder, True, content) if content.job == job else BatchRecord(folder, False, _Content(job))
 
     @property
     def last(self) -> int:
         """The last micro-batch that has begun; -1 for none."""
-        return -1 if self._held.begun is None else self._held.begun.epoch
+        return -1 if self._content.begun is None else self._content.begun.epoch
 
     def adopt(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """``stateplan.json`` is about to be written anew.
@@ -114,7 +114,7 @@ class BatchRecord:
             RunError: RUN031, the disk is full.
             OSError: the file cannot be written.
         """
-        self._write(replace(self._held, facts=(_digest(before), _digest(after))))
+        self._write(replace(self._content, facts=(_digest(before), _digest(after))))
 
     def begin(self, epoch: int, spark: SparkCheckpoint, ttls: int, watermarks: int) -> str:
         """Records that a micro-batch begins, before anything of it is written; nothing for one that is repeated.
@@ -131,20 +131,20 @@ class BatchRecord:
             RunError: RUN031, the disk is full.
             OSError, ValueError: a file cannot be read or written.
         """
-        entry, before = (spark.offset_log / str(epoch)).read_bytes(), self._held.begun
+        entry, before = (spark.offset_log / str(epoch)).read_bytes(), self._content.begun
         logs = (LogSums() if before is None else before.logs).at(epoch, entry, spark)
         batch = Begun(epoch, input_digest(entry), logs, ttls, watermarks)
         if batch != before:
-            self._write(replace(self._held, facts=self._held.facts[-1:], begun=batch))
+            self._write(replace(self._content, facts=self._content.facts[-1:], begun=batch))
         return batch.input
 
-    def _write(self, content: _Held) -> None:
-        path, data = self.folder / RECORD, _HELD.dump_python(content, mode="json")
+    def _write(self, content: _Content) -> None:
+        path, data = self.folder / RECORD, _CONTENT.dump_python(content, mode="json")
         try:
             write_whole(path, json.dumps({"sum": _sum(data), "held": data}) + "\n")
         except OSError as error:
             raise full_disk(error, path) or error from None
-        self._held, self.exists = content, True
+        self._content, self.exists = content, True
 
     def check(self, spark: SparkCheckpoint, facts: Mapping[str, Any], ttls: int, watermarks: int | None) -> None:
         """Compares the parts of the checkpoint with the record.
@@ -160,7 +160,7 @@ class BatchRecord:
             CheckpointError: CKPT014, CKPT016, they differ.
             OSError: a file cannot be read.
         """
-        required_batch, last = facts.get(REACHED), self._held.begun
+        required_batch, last = facts.get(LAST_EPOCH), self._content.begun
         if required_batch is None:  # a version without a record has written last
             return
         if self.last < required_batch or (facts["layouts"] and not self.exists):
@@ -173,7 +173,7 @@ class BatchRecord:
                 "CKPT016", folder=self.folder, epoch=last.epoch, knows=_knows(last_planned, last_done)
             )
         for file, complete in (
-            ("stateplan.json", _digest(facts) in self._held.facts),
+            ("stateplan.json", _digest(facts) in self._content.facts),
             ("ttl.json", ttls >= last.ttls),
             ("watermarks.json", watermarks is None or watermarks >= last.watermarks),
         ):

@@ -69,9 +69,9 @@ def check_key_groups(options: Mapping[str, str], key_groups: int, folder: AnyPat
     Raises:
         CheckpointError: CKPT004, other key groups; CKPT050, more partitions than there are key groups.
     """
-    wanted = wanted_groups(options)
-    if wanted and wanted != key_groups:
-        raise CheckpointError("CKPT004", folder=folder, key_groups=key_groups, wanted=wanted)
+    groups = wanted_groups(options)
+    if groups and groups != key_groups:
+        raise CheckpointError("CKPT004", folder=folder, key_groups=key_groups, wanted=groups)
     check_parallelism(options, key_groups, is_resumed=True)
 
 
@@ -108,8 +108,8 @@ def plan_rescale(spark: SparkCheckpoint, parallelism: int | None) -> tuple[int |
     last, last_done = spark.last_planned, spark.last_done
     if last < 0:
         return parallelism, None
-    now = spark.planned(last).partitions
-    before = now if last_done < 0 else spark.planned(last_done).partitions
+    now = spark.offsets(last).partitions
+    before = now if last_done < 0 else spark.offsets(last_done).partitions
     after = parallelism or now
     finish = ((last, now),) if before != now and last != last_done else ()
     pending = last if last != last_done and not finish else None
@@ -123,6 +123,6 @@ def last_of_job(spark: SparkCheckpoint) -> int:
     """The last committed micro-batch that did not repartition the state, -1 for none."""
     batch = spark.last_done
     with contextlib.suppress(OSError, ValueError):  # Spark has removed the log from here on
-        while batch > 0 and spark.planned(batch).partitions != spark.planned(batch - 1).partitions:
+        while batch > 0 and spark.offsets(batch).partitions != spark.offsets(batch - 1).partitions:
             batch -= 1
     return batch

@@ -23,7 +23,7 @@ from stateplan.common.failure_reasons import reason_of
 from stateplan.common.paths import AnyPath, copy_tree, create, ordered, remove_tree, write_whole
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer
-from stateplan.runtime.checkpoint.record import REACHED, RECORD, BatchRecord
+from stateplan.runtime.checkpoint.record import LAST_EPOCH, RECORD, BatchRecord
 from stateplan.runtime.readers import forget_later, last_known
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
@@ -115,7 +115,7 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
             return
         facts = usable_facts(origin, text)
         savepoint_facts: Mapping[str, Any] = facts.pop("savepoint", {})
-        facts.pop(REACHED, None)  # the record is of another job
+        facts.pop(LAST_EPOCH, None)  # the record is of another job
         begin_filling(folder, origin)
         _copy(origin, folder)
         SparkCheckpoint.of(folder).forget_id()
@@ -160,11 +160,11 @@ def copy_finished(text: str, folder: AnyPath, options: Mapping[str, str]) -> int
             spark = SparkCheckpoint.of(folder)
             spark.forget_after(batch)
             is_whole = forget_later(folder, batch + 1) and spark.last_done == batch == spark.last_planned
-            if is_whole and batch in SparkCheckpoint.of(origin).done:
+            if is_whole and batch in SparkCheckpoint.of(origin).committed_batches:
                 (folder / RECORD).unlink(missing_ok=True)
                 spark.forget_id()
                 spark.relocate()
-                _write_facts(folder, {key: fact for key, fact in facts.items() if key not in (REACHED, "savepoint")})
+                _write_facts(folder, {key: fact for key, fact in facts.items() if key not in (LAST_EPOCH, "savepoint")})
                 return batch
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as cause:
         raise CheckpointError("CKPT005.savepoint", path=text, why=reason_of(cause)) from cause
@@ -191,7 +191,7 @@ def usable_facts(origin: AnyPath, text: str) -> dict[str, Any]:
     if "savepoint" not in facts:
         _require_ended(origin, text)
     record = BatchRecord.of(origin, str(facts.get("id")))
-    record.check(SparkCheckpoint.of(origin), facts, read_ttls(origin).written, last_known(origin))
+    record.check(SparkCheckpoint.of(origin), facts, read_ttls(origin).writes, last_known(origin))
     return facts
 
 
@@ -221,8 +221,8 @@ def _facts_of(origin: AnyPath, text: str) -> dict[str, Any]:
         hint = None if inner is None else f"did you mean '{inner}'?"
     elif origin.parent.is_dir():
         hint = nearest(origin.name, (p.name for p in origin.parent.iterdir()))
-    what = "holds no savepoint" if origin.is_dir() else "is no folder" if origin.exists() else "does not exist"
-    raise CheckpointError("CKPT070", path=text, what=what, key=RECOVERY_PATH, hint=hint)
+    problem = "holds no savepoint" if origin.is_dir() else "is no folder" if origin.exists() else "does not exist"
+    raise CheckpointError("CKPT070", path=text, what=problem, key=RECOVERY_PATH, hint=hint)
 
 
 def _require_ended(origin: AnyPath, text: str) -> None:

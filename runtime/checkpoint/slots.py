@@ -215,9 +215,9 @@ def laid_out(
             laid out otherwise.
     """
     if before is None or continuation is None:
-        old_layout = _Held(job.levels, _in_natural_order(job, {s.node: s.node for s in job.sources}))
+        old_layout = _Existing(job.levels, _in_natural_order(job, {s.node: s.node for s in job.sources}))
     else:
-        old_layout = _held(job, before, continuation, next_batch, folder)
+        old_layout = _existing(job, before, continuation, next_batch, folder)
     entries = _entries(job, old_layout, next_batch, folder)
     sinks = tuple(replace(s, uid=old_layout.sinks.get(s.node, s.uid)) for s in job.sinks)
     layout = Layout(
@@ -225,14 +225,14 @@ def laid_out(
         entries,
         old_layout.sources,
         {str(s.node): s.uid for s in sinks},
-        old_layout.dropped,
+        old_layout.free,
         readers=tuple(reader.uid for reader in job.readers),
     )
     return _with_slots(replace(job, sinks=sinks), layout, next_batch), layout
 
 
 @dataclass(frozen=True)
-class _Held:
+class _Existing:
     """What a job finds in its checkpoint.
 
     Attributes:
@@ -248,11 +248,11 @@ class _Held:
     sources: tuple[SourceEntry, ...]
     operators: Mapping[int, OperatorEntry] = field(default_factory=dict)
     moves: Mapping[int, Move] = field(default_factory=dict)
-    dropped: tuple[DroppedEntry, ...] = ()
+    free: tuple[DroppedEntry, ...] = ()
     sinks: Mapping[int, str] = field(default_factory=dict)
 
 
-def _held(job: JobGraph, before: Layout, continuation: Continuation, next_batch: int, folder: str) -> _Held:
+def _existing(job: JobGraph, before: Layout, continuation: Continuation, next_batch: int, folder: str) -> _Existing:
     """What a job continues from. Raises the same errors as :func:`laid_out`."""
     if job.levels > before.levels:
         raise _too_deep(job, before.levels, folder)
@@ -269,12 +269,12 @@ def _held(job: JobGraph, before: Layout, continuation: Continuation, next_batch:
     pending = [replace(d, since=next_batch) for d in before.dropped if d.since >= next_batch]
     pending += [DroppedEntry(o.first, o.level, next_batch) for o in before.operators if o.first not in remaining]
     sinks = {new: before.sinks[str(old)] for new, old in continuation.sinks.items() if str(old) in before.sinks}
-    return _Held(before.levels, sources, operators, continuation.moves, tuple(pending), sinks)
+    return _Existing(before.levels, sources, operators, continuation.moves, tuple(pending), sinks)
 
 
-def _entries(job: JobGraph, old_layout: _Held, next_batch: int, folder: str) -> tuple[OperatorEntry, ...]:
+def _entries(job: JobGraph, old_layout: _Existing, next_batch: int, folder: str) -> tuple[OperatorEntry, ...]:
     """The entries of the operators of a job: an operator that starts empty gets a free range of slots."""
-    used_slots = sorted({o.first for o in old_layout.operators.values()} | {d.first for d in old_layout.dropped})
+    used_slots = sorted({o.first for o in old_layout.operators.values()} | {d.first for d in old_layout.free})
     entries: list[OperatorEntry] = []
     for spec in job.operators:
         tables = {table.name: TableEntry.of(spec.kernel, table) for table in spec.kernel.tables}
@@ -302,7 +302,7 @@ def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
         ),
         slots=tuple(entry.first for entry in layout.operators),
         sink_slots=max((first + job.key_groups for first in used_slots), default=0),
-        dropped=tuple(DroppedRange(d.first, d.level) for d in layout.dropped),
+        unused_ranges=tuple(DroppedRange(d.first, d.level) for d in layout.dropped),
         least_levels=layout.levels,
         order=tuple(None if s.node is None else places[s.node] for s in layout.sources),
         first_batch=next_batch,
@@ -412,11 +412,11 @@ def _sources(job: JobGraph, before: Layout, continuation: Continuation, folder: 
     closes = any(e.node is None for e in before.sources)
     if len(out) < len(before.sources) or len(out) - closes < len(job.sources) or closes != job.event_time:
         old = len(before.sources) - closes
-        what = (
+        counts = (
             f"{old} {'source' if old == 1 else 'sources'}{', by event time' if closes else ''}",
             f"{len(job.sources)}{', by event time' if job.event_time else ''}",
         )
-        raise CheckpointError("CKPT022", folder=folder, what=what)
+        raise CheckpointError("CKPT022", folder=folder, what=counts)
     return tuple(out)
 
 

@@ -44,22 +44,22 @@ def from_description(text: str) -> pl.DataType:
     Such a text is an expression: ``List(Struct({'key': String, 'value': Int32}))``.
     """
 
-    def built(node: ast.expr) -> Any:
+    def build(node: ast.expr) -> Any:
         match node:
             case ast.Constant(value):
                 return value
             case ast.Tuple(parts):
-                return tuple(map(built, parts))
+                return tuple(map(build, parts))
             case ast.Name(name) if name in _TYPES:
                 return _TYPES[name]
             case ast.Dict(keys, values):
-                return {built(key): built(value) for key, value in zip(keys, values, strict=True) if key is not None}
+                return {build(key): build(value) for key, value in zip(keys, values, strict=True) if key is not None}
             case ast.Call(ast.Name() as kind, arguments, keywords):
-                return built(kind)(*map(built, arguments), **{k.arg: built(k.value) for k in keywords if k.arg})
+                return build(kind)(*map(build, arguments), **{k.arg: build(k.value) for k in keywords if k.arg})
         raise ValueError(f"{ast.unparse(node)} is no part of a type")
 
     try:
-        dtype = built(ast.parse(text, mode="eval").body)
+        dtype = build(ast.parse(text, mode="eval").body)
         dtype = dtype() if isinstance(dtype, type) else dtype
     except (SyntaxError, TypeError, pl.exceptions.PolarsError) as cause:
         raise ValueError(f"{text!r} is not a type") from cause

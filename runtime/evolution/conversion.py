@@ -19,7 +19,7 @@ from stateplan.functions.rex import Rex
 from stateplan.runtime.jobgraph import Gather, JobGraph, StateOnly
 from stateplan.runtime.kernel import ACCESS_TIME
 from stateplan.runtime.kernels.common.join_state import COPIES
-from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.state.runs import WRITE_TIME
 from stateplan.runtime.transforms.calc import CalcTransform
 
 
@@ -73,7 +73,7 @@ class TableRows(Conversion):
         for number, (name, columns) in enumerate(self.tables):
             rows = _passing(tables.get(name), self.filters, self.time_zone)
             if rows is not None:
-                times = [ACCESS_TIME, *([WRITTEN] if WRITTEN in rows.columns else [])]
+                times = [ACCESS_TIME, *([WRITE_TIME] if WRITE_TIME in rows.columns else [])]
                 yield Converted(number, _with_columns(rows, columns, times), self.keys)
 
 

@@ -24,7 +24,7 @@ from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.inspection import Snapshot
-from stateplan.runtime.inspect.reading import reading, stored_manifests
+from stateplan.runtime.inspect.stored_state import run_on_spark, stored_manifests
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.metrics.log import recent_metrics
 from stateplan.runtime.spark.session import session
@@ -177,10 +177,10 @@ def listed_sizes(
             if slot in owners:
                 rows, size = sizes[owners[slot]]
                 runs = _runs(text)
-                sizes[owners[slot]] = rows + sum(run.stored for run in runs), size + sum(run.size for run in runs)
+                sizes[owners[slot]] = rows + sum(run.stored_rows for run in runs), size + sum(run.size for run in runs)
         return sizes
 
-    return reading(old, work)
+    return run_on_spark(old, work)
 
 
 def _runs(manifest: str) -> Collection[RunInfo]:

@@ -53,7 +53,7 @@ from stateplan.runtime.evolution.loading import load_state
 from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, operator_states
-from stateplan.runtime.inspect.reading import stored_runs
+from stateplan.runtime.inspect.stored_state import stored_runs
 from stateplan.runtime.jobgraph import CLOCK, JobGraph, SinkSpec
 from stateplan.runtime.memory import CacheSettings
 from stateplan.runtime.plan_tables import corrected_kinds
@@ -184,7 +184,7 @@ class _Evolution:
         self.checkpoint = Checkpoint(
             folder, uuid.uuid4().hex[:12], facts.created, old.key_groups, False, False, submission.plan_text
         )
-        self.checkpoint.recovered, self.checkpoint.ended = str(old.folder), facts.input_ended(old.batch)
+        self.checkpoint.recovered, self.checkpoint.has_ended = str(old.folder), facts.input_ended(old.batch)
         self.ttls = read_ttls(old.folder)
         self.old_submission = old_plan(old.plan_text) if continuation.corrected else None
         self.corrected: dict[str, int] = {}
@@ -193,7 +193,7 @@ class _Evolution:
         """The options with the parallelism of the old checkpoint, where they say none."""
         if wanted_parallelism(options):
             return dict(options)
-        return {PARALLELISM: str(self.old.spark.planned(self.old.batch).partitions), **options}
+        return {PARALLELISM: str(self.old.spark.offsets(self.old.batch).partitions), **options}
 
     def run(self) -> tuple[str, ...]:
         """Fills the folder. Returns the names of the operators that got state."""
@@ -439,7 +439,7 @@ class _Evolution:
                     key = origins.old_state(spec, index)
                     old = None if key is None else self.ttls.get(key)
                     if old is not None:
-                        record[spec.uid, index] = old.carried((spec.uid, index))
+                        record[spec.uid, index] = old.for_state((spec.uid, index))
 
 
 def _sink(graph: ExecGraph, node: int) -> SinkNode:

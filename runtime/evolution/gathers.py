@@ -14,7 +14,7 @@ from stateplan.runtime.kernels.common.key_ids import Ints, key_ids
 from stateplan.runtime.kernels.common.topn import TopN
 from stateplan.runtime.kernels.group_aggregate import BORN, ROWS, GroupAggregateKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.state.runs import WRITE_TIME
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def merged(kernel: GroupAggregateKernel, rows: pl.DataFrame) -> pl.DataFrame:
         assert isinstance(function, MergeableFold)  # else they are not merged
         parts = pl.DataFrame([s.alias(n) for n, s in zip(function.parts, function.as_partial(rows), strict=True)])
         columns += function.merge(before, parts, changes)
-    times = [(ACCESS_TIME, "max"), (WRITTEN, "max"), (ROWS, "sum"), (BORN, "min")]
+    times = [(ACCESS_TIME, "max"), (WRITE_TIME, "max"), (ROWS, "sum"), (BORN, "min")]
     columns += [_each(rows[name], ids.codes, ids.count, how) for name, how in times if name in rows.columns]
     return pl.DataFrame(columns)
 

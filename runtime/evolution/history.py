@@ -184,7 +184,7 @@ class History:
         """
         old = self.sources[source.node]
         number = next(n for n, entry in enumerate(self.old.layout.sources) if entry.node == old)
-        end = self.old.spark.planned(self.old.batch)
+        end = self.old.spark.offsets(self.old.batch)
         reader, markers = source.reader, self.old.layout.sources[number].markers
         if isinstance(reader, FileSource):
             for file in self._files(source, reader, number):
@@ -211,7 +211,7 @@ class History:
     ) -> Iterator[Piece]:
         """What a source has read whose splits the connector plans. Raises CheckpointError CKPT054."""
         table = f"table '{source.name}'"
-        planned = self.old.spark.planned(self.old.batch)
+        planned = self.old.spark.offsets(self.old.batch)
         end = planned.sources[number] if number < len(planned.sources) else None
         if end is None:
             return

@@ -11,7 +11,7 @@ import polars as pl
 from stateplan.runtime.evolution.conversion import Converted, StateLoad
 from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, StoredState, blob_batch, encode, split
 from stateplan.runtime.hashing import slot_label
-from stateplan.runtime.inspect.reading import SlotStates
+from stateplan.runtime.inspect.stored_state import SlotStates
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.runtime.state.keyed_state import KeyedState
 from stateplan.runtime.state.runs import HASH, TOMBSTONE, merge_runs
@@ -68,7 +68,7 @@ class SendState:
                     seq = f"{operator:04d}\0{group:06d}"
                     if load is not None and load.as_stored:
                         label = self.receivers.label(number, group)
-                        for key, data in state.stored():
+                        for key, data in state.values():
                             yield blob_batch([Blob(label, 0, seq, 0, StoredState(key, data))])
                         continue
                     if tables is None:

@@ -1,6 +1,6 @@
 """A checkpoint as somebody who only looks at it sees it: its plan, its last micro-batch, its operators with state.
 
-Nothing here needs Spark; :mod:`runtime.inspect.reading` reads the state itself. Nothing is ever written to a
+Nothing here needs Spark; :mod:`runtime.inspect.stored_state` reads the state itself. Nothing is ever written to a
 checkpoint, and no lock is taken: a running job is not disturbed.
 
 Codes: CKPT024, CKPT041 to CKPT044, and CKPT001, CKPT002, CKPT005 of :mod:`runtime.checkpoint.directory`.
@@ -74,7 +74,7 @@ class Snapshot:
         """
         facts = Checkpoint.look(folder)
         spark = facts.spark
-        batches = spark.done
+        batches = spark.committed_batches
         if not batches or not facts.layouts:
             raise CheckpointError("CKPT041", folder=folder)
         if batch is None:
@@ -83,7 +83,7 @@ class Snapshot:
             raise CheckpointError("CKPT043", folder=folder, batch=batch, first=batches[0], last=batches[-1])
         layout = facts.layouts[0]
         try:
-            offsets = spark.planned(batch)
+            offsets = spark.offsets(batch)
         except (OSError, ValueError) as cause:
             raise CheckpointError("CKPT005.damaged_file", file=spark.offset_log / str(batch), why=cause) from cause
         replay_time = _instant(folder, layout, offsets)

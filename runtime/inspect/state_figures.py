@@ -141,7 +141,7 @@ def count_table(
     if not figures.versions:
         return figures
     rows = current_rows(table, frames)
-    shares = np.array([info.size / max(1, info.stored) for info in infos])
+    shares = np.array([info.size / max(1, info.stored_rows) for info in infos])
     weights = shares[rows[_RUN].to_numpy()]
     times = rows[ACCESS_TIME].to_numpy()
     figures.rows, figures.rows_bytes = rows.height, float(weights.sum())

@@ -101,17 +101,17 @@ def _shaped(request: RowRequest, rows: pl.DataFrame, cut: int | None) -> pl.Data
         end = time + request.ttl
         late = pl.when(end.is_between(0, _END_OF_DATES)).then(end)
     old = pl.lit(False) if cut is None else pl.col(ACCESS_TIME) <= cut
-    columns = [_with_texts(pl.col(name), dtype).cast(_portable(dtype)) for name, dtype in _kept(request).items()]
-    columns = [_text_of_time(e, request.table.schema[n]) for e, n in zip(columns, _kept(request), strict=True)]
+    columns = [_with_texts(pl.col(name), dtype).cast(_portable(dtype)) for name, dtype in _row_types(request).items()]
+    columns = [_text_of_time(e, request.table.schema[n]) for e, n in zip(columns, _row_types(request), strict=True)]
     return rows.select(
-        *(e.alias(request.labels[n]) for e, n in zip(columns, _kept(request), strict=True)),
+        *(e.alias(request.labels[n]) for e, n in zip(columns, _row_types(request), strict=True)),
         pl.from_epoch(time, "ms").cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(access_name),
         pl.from_epoch(late, "ms").cast(pl.Datetime("us")).dt.replace_time_zone("UTC").alias(expires),
         *([old.alias(expired_name)] if request.expired else []),
     )
 
 
-def _kept(request: RowRequest) -> dict[str, pl.DataType]:
+def _row_types(request: RowRequest) -> dict[str, pl.DataType]:
     return {name: dtype for name, dtype in request.table.schema.items() if name in request.labels}
 
 

@@ -94,7 +94,7 @@ class ProcessTableKernel(Kernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key = tuple(self.key)
-        access = Access(shared=len(self.call.tables) > 1, input=0)
+        access = Access(by_others=len(self.call.tables) > 1, input=0)
         out = [
             StateTable(values.declared.name, slot, key, key, {**self.key, **values.columns}, access=access)
             for slot, values in enumerate(self._values)
@@ -198,14 +198,14 @@ class ProcessTableKernel(Kernel):
                 for source, time, arguments, on_times in run.calls(i, members):
                     run.context.millis, run.context.timer = time, None
                     arguments_of_call = [*session.values(), *arguments]
-                    emission.add(run.called("eval", arguments_of_call, on_times), number, time, (i, source))
+                    emission.add(run.call_rows("eval", arguments_of_call, on_times), number, time, (i, source))
                     session.settle()
             if timers is None or new_watermark == NO_WATERMARK:
                 continue
             run.context.watermark = new_watermark
             for name, due in timers.due(number, new_watermark):
                 run.context.millis, run.context.timer = due, name
-                emission.add(run.called("on_timer", session.values(), []), number, due, None)
+                emission.add(run.call_rows("on_timer", session.values(), []), number, due, None)
                 session.settle()
         for n, state_values in enumerate(values):
             upserts[n], deletes[n] = state_values.changes(partitions.keys, now)

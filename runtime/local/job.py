@@ -80,7 +80,7 @@ class LocalJob(Job):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self._notices.told)
+        return tuple(self._notices.notes)
 
     def stop(self) -> None:
         """Stops the job at once, and waits for that."""
@@ -103,7 +103,7 @@ class LocalJob(Job):
                 has_ended = part.ends
             if graph.event_time and not has_ended:
                 self._batch(number + 1, BatchInput(end_of_time(graph), {}, True))
-            self._notices.at_end(self._metrics.waiting, keeps_checkpoint=False)
+            self._notices.at_end(self._metrics.pending, keeps_checkpoint=False)
         except _StoppedError:
             return
         except WorkerError as failure:
@@ -129,7 +129,7 @@ class LocalJob(Job):
 
     def _check(self) -> None:
         """Ends what is being done when the job has been stopped."""
-        if self._stopped:
+        if self._was_stopped:
             raise _StoppedError
 
     def _close(self) -> None:

@@ -71,11 +71,11 @@ class LocalLevels:
         Raises:
             WorkerError: with the coded error.
         """
-        waiting = list(blobs)
+        pending = list(blobs)
         for level in range(1, self.graph.levels + 1):
             mine: dict[int, list[Blob]] = defaultdict(list)
             later: list[Blob] = []
-            for blob in waiting:
+            for blob in pending:
                 owner = self.slots.get(blob.slot)
                 if owner is not None and owner[0] < 0:
                     self.stores.pop(blob.slot, None)  # the range of an operator that is gone
@@ -86,8 +86,8 @@ class LocalLevels:
             for slot, input_blobs in sorted(mine.items()):
                 task = step_operator(self.micro_batch, *self.slots[slot], input_blobs, self.stores[slot], self.cache)
                 later.extend(self._check_blobs(task))
-            waiting = later
-        return waiting
+            pending = later
+        return pending
 
     def _check_blobs(self, blobs: Iterable[Blob]) -> list[Blob]:
         out = []

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-Added = dict[Attempt, Figures]
+AttemptFigures = dict[Attempt, Figures]
 
 
-class _FiguresParam(AccumulatorParam[Added]):  # type: ignore[misc] # a base without types
-    def zero(self, value: Added) -> Added:
+class _FiguresParam(AccumulatorParam[AttemptFigures]):  # type: ignore[misc] # a base without types
+    def zero(self, value: AttemptFigures) -> AttemptFigures:
         return {}
 
-    def addInPlace(self, value1: Added, value2: Added) -> Added:  # noqa: N802
+    def addInPlace(self, value1: AttemptFigures, value2: AttemptFigures) -> AttemptFigures:  # noqa: N802
         for attempt, operators in value2.items():
             add_all(value1.setdefault(attempt, {}), operators)
         return value1
@@ -87,8 +87,8 @@ class SparkCounters:
 
     def current(self, batch: int) -> Figures:
         """The figures of micro-batch ``batch``, as far as they are known."""
-        running = {} if self._folder is None else live_figures(self._folder, batch)
-        return one_attempt({**running, **self._accumulator.value}, batch)
+        live = {} if self._folder is None else live_figures(self._folder, batch)
+        return one_attempt({**live, **self._accumulator.value}, batch)
 
     def end(self, batch: int) -> Figures:
         """The figures of a micro-batch whose tasks have all ended."""
@@ -102,7 +102,7 @@ class SparkCounters:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def one_attempt(attempts: Added, batch: int) -> Figures:
+def one_attempt(attempts: AttemptFigures, batch: int) -> Figures:
     """The sums over the tasks of ``batch``, of each one attempt."""
     last_attempts: dict[tuple[int, int], Attempt] = {}
     for attempt in attempts:

@@ -40,7 +40,7 @@ FIGURES: dict[str, str] = {
 LATEST = frozenset({"watermark_ms", "now_ms"})
 """Figures of which the largest counts."""
 
-WAITING = "waiting"
+PENDING = "waiting"
 """A figure that says how things stand after a micro-batch: what waits for the clock over bounded input. Each key group
 of such an operator reports it in each micro-batch with input."""
 

@@ -18,7 +18,7 @@ from stateplan.runtime.budget import Limits
 from stateplan.runtime.checkpoint.locks import Holder
 from stateplan.runtime.jobgraph import CLOCK, JobGraph
 from stateplan.runtime.metrics.ages import take_ages
-from stateplan.runtime.metrics.figures import WAITING, Figures, add_all, take_parts
+from stateplan.runtime.metrics.figures import PENDING, Figures, add_all, take_parts
 from stateplan.runtime.metrics.log import FOLDER, MetricsLog, read_job, read_metrics, recent_metrics
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
 from stateplan.runtime.metrics.state_uses import StateUses
@@ -114,10 +114,10 @@ class JobMetrics:
         self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
         self.batches = 0
         self.total: Figures = {}
-        self.running: tuple[int, int, float] | None = None
+        self.current_batch: tuple[int, int, float] | None = None
         self.first: float | None = None
         self.parts: Mapping[str, Mapping[str, int]] = {}
-        self.waiting: dict[str, int] = {}
+        self.pending: dict[str, int] = {}
         self._tell = tell
         self._limits = limits
         self._lock = threading.RLock()
@@ -166,17 +166,17 @@ class JobMetrics:
         """Micro-batch ``batch`` begins; of the one before, ``query`` knows Spark's phases."""
         self.settle(query)
         self.counters.begin()
-        self.running = (batch, time.time_ns() // 1_000_000, time.perf_counter())
-        self.first = self.first or self.running[2]
+        self.current_batch = (batch, time.time_ns() // 1_000_000, time.perf_counter())
+        self.first = self.first or self.current_batch[2]
 
     def end(self, batch: int) -> BatchMetrics:
         """The sinks of micro-batch ``batch`` have been committed."""
-        assert self.running is not None
-        _, start_time, began = self.running
+        assert self.current_batch is not None
+        _, start_time, began = self.current_batch
         with self._lock:
             operators = self.counters.end(batch)
             ages = take_ages(operators)
-            self.waiting |= {uid: int(f.pop(WAITING)) for uid, f in operators.items() if WAITING in f}
+            self.pending |= {uid: int(f.pop(PENDING)) for uid, f in operators.items() if PENDING in f}
             add_all(self.total, operators)
         self._totals.take(operators)
         self.parts = take_parts(operators)
@@ -188,7 +188,7 @@ class JobMetrics:
             record.budgets = self._limits.shares(record)
         self.recent.append(record)
         self.batches += 1
-        self.running = None
+        self.current_batch = None
         self._open_batch = record
         self._write(lambda log: log.append(record))
         return record
@@ -219,17 +219,17 @@ class JobMetrics:
 
     def view(self) -> JobView:
         """The job as it is now. May be called in any thread."""
-        running = self.running
+        current_batch = self.current_batch
         recent, totals = tuple(self.recent), self._copy_figures()
         now = time.time_ns() // 1_000_000
-        return JobView(self.info, now, Holder.me(), recent, totals, self.batches, running and running[:2])
+        return JobView(self.info, now, Holder.me(), recent, totals, self.batches, current_batch and current_batch[:2])
 
     def figures(self) -> tuple[Figures, Figures]:
         """The sums over the micro-batches that have ended, and what is known of the one in hand. May be called in any
         thread."""
         with self._lock:
-            running = self.running
-            return self._copy_figures(), self.counters.current(running[0]) if running else {}
+            current_batch = self.current_batch
+            return self._copy_figures(), self.counters.current(current_batch[0]) if current_batch else {}
 
     def _copy_figures(self) -> Figures:
         with self._lock:

@@ -159,12 +159,12 @@ class StateTotals:
         for uid, figures in operators.items():
             size = self._sizes.get(uid)
             for name in list(figures):
-                what, index = split_name(name)
-                if what not in _GROWTH:
+                kind, index = split_name(name)
+                if kind not in _GROWTH:
                     continue
                 growth = int(figures.pop(name))
                 if index and size is not None:
-                    sizes_by_name = {"state_rows": size.rows, "state_bytes": size.bytes, "state_runs": size.runs}[what]
+                    sizes_by_name = {"state_rows": size.rows, "state_bytes": size.bytes, "state_runs": size.runs}[kind]
                     sizes_by_name[int(index[0])] += growth
 
     def sizes(self) -> dict[str, StateSize]:

@@ -130,8 +130,8 @@ def _by_input(figures: Mapping[str, float], seconds: float) -> tuple[float, ...]
     """Rows per second by input, of the sum of ``rows_in.<input>.<kind>``."""
     sums: dict[int, float] = {}
     for name, rows in figures.items():
-        what, parts = split_name(name)
-        if what == "rows_in" and parts:
+        figure, parts = split_name(name)
+        if figure == "rows_in" and parts:
             sums[int(parts[0])] = sums.get(int(parts[0]), 0.0) + rows
     return tuple(sums.get(i, 0.0) / seconds for i in range(max(sums, default=-1) + 1))
 
@@ -199,7 +199,7 @@ def backlog(checkpoint: AnyPath) -> int | None:
         last_done = spark.last_done
         if last_done < 0:
             return instants
-        offsets = spark.planned(last_done)
+        offsets = spark.offsets(last_done)
         last_played = max((offsets.log_offset(i) for i in range(len(offsets.sources))), default=-1)
         return max(0, instants - last_played - 1)
     return None

@@ -29,9 +29,9 @@ def match(node: Match, inputs: Rows, session: Options) -> Stateful:
     names = tuple(v.name for v in variables)
     measures = [spec.measures.get(f.name) for f in node.output_type.fields[len(keys) :]]
     for rex in (*spec.pattern_definitions.values(), *measures):
-        what = "a column that is no measure" if rex is None else unsupported(rex, names)
-        if what is not None:
-            raise not_supported(node, what)
+        reason = "a column that is no measure" if rex is None else unsupported(rex, names)
+        if reason is not None:
+            raise not_supported(node, reason)
     zone = local_time_zone(session)
     within = node.within(spec.interval)
     kind, target = _after(node, spec.after, names)

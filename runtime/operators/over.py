@@ -57,8 +57,8 @@ def _frame(node: OverNode, group: OverGroup) -> Frame:
 def _constants(node: OverNode, width: int) -> dict[str, Any]:
     """The constants that are arguments, by column."""
     spec = node.over_spec
-    used = {a for group in spec.groups for call in group.agg_calls for a in call.arg_list if a >= width}
-    return {column(a): evaluate(spec.constants[a - width]) for a in sorted(used)}
+    constant_fields = {a for group in spec.groups for call in group.agg_calls for a in call.arg_list if a >= width}
+    return {column(a): evaluate(spec.constants[a - width]) for a in sorted(constant_fields)}
 
 
 @operator_of.register

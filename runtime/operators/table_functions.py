@@ -94,11 +94,9 @@ def _bound(node: ProcessTableFunction, call: Call, inputs: Rows, zone: str) -> P
     scalars: list[Rex | None] = [
         None if isinstance(o, Call) and o.name == "DEFAULT" else o for o in own if not isinstance(o, TableArgument)
     ]
-    missing = [
-        a.name for a, o in zip(function.process.scalars, scalars, strict=True) if o is None and not a.is_optional
-    ]
-    if missing:
-        raise _other(node, function, f"it now needs the argument '{missing[0]}'", function.signature)
+    nulls = [a.name for a, o in zip(function.process.scalars, scalars, strict=True) if o is None and not a.is_optional]
+    if nulls:
+        raise _other(node, function, f"it now needs the argument '{nulls[0]}'", function.signature)
     ordered_tables = tuple(tables[i] for i in range(len(inputs)))
     return ProcessCall(function, ordered_tables, tuple(scalars), rowtime, zone, node.label)
 

@@ -59,11 +59,11 @@ def _rows_in_sessions(
     node: WindowTableFunction, windowing: TimeAttribute, window: SessionWindow, row: LogicalType, session: Options
 ) -> Stateful:
     keys = window.partition_key_indices
-    sessions, time_transform, whole = sessions_of(
+    sessions, time_transform, fields = sessions_of(
         node, windowing, window, keys, (*columns(keys), "@start"), row, session
     )
     kernel = SessionRowsKernel(sessions, windowing.is_rowtime, row, windowing.time_attribute_type.polars())
-    return Stateful(kernel, (keys,), (time_transform,), (state_columns(whole),))
+    return Stateful(kernel, (keys,), (time_transform,), (state_columns(fields),))
 
 
 def _sliced(
@@ -114,13 +114,13 @@ def _in_one_phase(
         merging = WindowAggregateKernel(global_kernel, slice_transform.slicing, properties, is_rowtime, in_order)
         before = _before(slice_transform, partials, node.grouping)
         return Stateful(merging, (partials.kernel.grouping[:-1],), before, (partials.whole_schema(),))
-    whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
+    row_with_slice = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
     flags = (retraction,) * len(calls)
     inner = GroupAggregateKernel(
-        whole, (*node.grouping, slice_transform.width), calls, flags, False, retraction, WINDOW_STATE
+        row_with_slice, (*node.grouping, slice_transform.width), calls, flags, False, retraction, WINDOW_STATE
     )
     kernel = WindowAggregateKernel(inner, slice_transform.slicing, properties, is_rowtime)
-    return Stateful(kernel, (node.grouping,), (slice_transform,), (state_columns(whole),))
+    return Stateful(kernel, (node.grouping,), (slice_transform,), (state_columns(row_with_slice),))
 
 
 def _in_sessions(
@@ -138,10 +138,10 @@ def _in_sessions(
         raise not_supported(node, "a SESSION window whose PARTITION BY is not the key of its aggregate")
     types = field_types(row)
     partials = _partials(row, [types[k] for k in node.grouping], node.agg_calls, retraction)
-    sessions, time_transform, whole = sessions_of(node, windowing, window, node.grouping, partials.keys, row, session)
+    sessions, time_transform, fields = sessions_of(node, windowing, window, node.grouping, partials.keys, row, session)
     inner = GlobalGroupAggregateKernel(partials)
     kernel = SessionAggregateKernel(sessions, windowing.is_rowtime, inner, _properties(window_properties))
-    return Stateful(kernel, (node.grouping,), (time_transform,), (state_columns(whole),))
+    return Stateful(kernel, (node.grouping,), (time_transform,), (state_columns(fields),))
 
 
 def _time_of(windowing: TimeAttribute) -> int | None:
@@ -204,11 +204,11 @@ def group_window_aggregate(node: GroupWindowAggregate, inputs: Rows, session: Op
             raise not_supported(node, "a SESSION window that is emitted early or late")
         if emission.never_late:
             raise not_supported(node, f"late results of windows that are not kept, without '{ALLOW_LATENESS}'")
-        return _emitted(node, windowing, emission, retraction, inputs[0], session)
+        return _with_emission(node, windowing, emission, retraction, inputs[0], session)
     return _in_one_phase(node, windowing, node.named_window_properties, retraction, inputs[0], session, True)
 
 
-def _emitted(
+def _with_emission(
     node: GroupWindowAggregate,
     windowing: TimeAttribute,
     emission: Emission,
@@ -218,10 +218,10 @@ def _emitted(
 ) -> Stateful:
     """The aggregate of windows that are emitted more than once."""
     slice_transform = _sliced(node, windowing, row, session)
-    whole = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
+    row_with_slice = LogicalType("ROW", fields=(*row.fields, RowField("slice_end", BIGINT.not_null())))
     flags = (retraction,) * len(node.agg_calls)
     keys = (*node.grouping, slice_transform.width)
-    inner = GroupAggregateKernel(whole, keys, node.agg_calls, flags, False, retraction, WINDOW_STATE)
+    inner = GroupAggregateKernel(row_with_slice, keys, node.agg_calls, flags, False, retraction, WINDOW_STATE)
     properties = _properties(node.named_window_properties)
     kernel = WindowEmissionKernel(inner, slice_transform.slicing, properties, emission)
-    return Stateful(kernel, (node.grouping,), (slice_transform,), (state_columns(whole),))
+    return Stateful(kernel, (node.grouping,), (slice_transform,), (state_columns(row_with_slice),))

@@ -42,7 +42,7 @@ _NOTHING = "-"
 
 _MARKER = re.compile(r"/splits/([^/]+/[0-9]{10}_[^/]+)$")
 _SCHEMA = re.compile(r"/spark/state/([0-9]+/_stateSchema/.+)$")
-_HERE = "file:"
+_LOCAL = "file:"
 _LEGAL = "/;:@&=+$,-_.!~*'()"
 """What Java's ``URI`` leaves as it is in a path, besides letters, digits and what is not ASCII."""
 
@@ -76,7 +76,7 @@ class BatchOffsets:
         facts = json.loads(lines[1]) if len(lines) > 1 else None
         if not isinstance(facts, dict):
             raise ValueError("its second line is not an object")
-        return BatchOffsets(facts, tuple(_parsed(line) for line in lines[2:]))
+        return BatchOffsets(facts, tuple(_parse(line) for line in lines[2:]))
 
     @property
     def time(self) -> int:
@@ -153,7 +153,7 @@ class SparkCheckpoint:
         if last < 0:
             return
         try:
-            offsets = self.planned(last)
+            offsets = self.offsets(last)
         except ValueError:
             return
         for source in range(len(offsets.sources)):
@@ -275,7 +275,7 @@ class SparkCheckpoint:
         match = _SCHEMA.search(path)
         if match is None:
             return path
-        return f"{_HERE if isinstance(self.state, Path) else ''}{self.state / match[1]}"
+        return f"{_LOCAL if isinstance(self.state, Path) else ''}{self.state / match[1]}"
 
     @property
     def offset_log(self) -> AnyPath:
@@ -305,7 +305,7 @@ class SparkCheckpoint:
         return self.last_planned < 0 and self.last_done < 0 and not self.operators
 
     @property
-    def done(self) -> list[int]:
+    def committed_batches(self) -> list[int]:
         """The micro-batches that are known to be committed, ascending; none where the log cannot be read."""
         return _numbers(self.commit_log)
 
@@ -314,7 +314,7 @@ class SparkCheckpoint:
         """Spark's numbers of its stateful operators."""
         return _numbers(self.state)
 
-    def planned(self, batch: int) -> BatchOffsets:
+    def offsets(self, batch: int) -> BatchOffsets:
         """What was planned for a micro-batch.
 
         Raises:
@@ -333,15 +333,15 @@ class SparkCheckpoint:
         Raises:
             OSError, ValueError: a log cannot be read.
         """
-        for source in range(len(self.planned(batch).sources)):
+        for source in range(len(self.offsets(batch).sources)):
             for path, _ in self.files_of(source, batch, after):
                 yield path
 
     def files_of(self, source: int, batch: int, after: int = -1) -> Iterator[tuple[str, int]]:
         """The files that one source has read, and when each was last modified, ms since 1970. As :meth:`files_read`."""
-        last, first = self.planned(batch).log_offset(source), -1
+        last, first = self.offsets(batch).log_offset(source), -1
         if after >= 0:
-            first = self.planned(after).log_offset(source)
+            first = self.offsets(after).log_offset(source)
         files: dict[str, int] = {}
         for log in (self.folder / "sources" / str(source)).glob("[0-9]*"):
             for line in log.read_text(encoding="utf-8").splitlines()[1:]:
@@ -350,13 +350,13 @@ class SparkCheckpoint:
                     files[_from_spark(entry["path"])] = int(entry["timestamp"])
         yield from files.items()
 
-    def ended(self, batch: int) -> bool:
+    def input_ended(self, batch: int) -> bool:
         """Whether input ended with a micro-batch. One that read nothing counts as the one before it.
 
         Raises:
             OSError, ValueError: a log cannot be read.
         """
-        while batch > 0 and self.planned(batch).sources == self.planned(batch - 1).sources:
+        while batch > 0 and self.offsets(batch).sources == self.offsets(batch - 1).sources:
             batch -= 1  # it has no input: the number of partitions was changed
         markers = map(self.marker, self.files_read(batch, batch - 1) if batch >= 0 else ())
         return any(m is not None and (m.name.endswith(END) or m.parent.name == CLOSING) for m in markers)
@@ -389,7 +389,7 @@ class SparkCheckpoint:
                     remove_tree(operator / str(number))
 
 
-def _parsed(line: str) -> Any:
+def _parse(line: str) -> Any:
     with contextlib.suppress(ValueError):
         return json.loads(line)
     return None  # _NOTHING
@@ -445,14 +445,14 @@ def damage_of(path: AnyPath) -> str | None:
 
 def _as_spark(path: AnyPath) -> str:
     """A path as a URI, as Java writes one."""
-    url = f"{_HERE}//{path}" if isinstance(path, Path) else str(path)
+    url = f"{_LOCAL}//{path}" if isinstance(path, Path) else str(path)
     return "".join(quote(c, safe=_LEGAL) if c.isascii() else c for c in url)
 
 
 def _from_spark(uri: str) -> str:
     """The path or URL of a URI that Java wrote."""
     text = unquote(uri)
-    return f"/{text.removeprefix(_HERE).lstrip('/')}" if text.startswith(_HERE) else text
+    return f"/{text.removeprefix(_LOCAL).lstrip('/')}" if text.startswith(_LOCAL) else text
 
 
 def _last(log: AnyPath) -> int:

@@ -47,7 +47,7 @@ _TELLING = re.compile(
 )
 """Lines of the driver's log that say why there is no executor."""
 
-_met: set[str] = set()
+_able: set[str] = set()
 """The applications on this machine whose Python can run a job."""
 _shipped: set[str] = set()
 """The applications that stateplan was sent to."""
@@ -67,7 +67,7 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
     cloudpickle.register_pickle_by_value(probe)
     application = spark.sparkContext.applicationId
     local = is_local(spark.sparkContext.master)
-    if local and application in _met:
+    if local and application in _able:
         return int(spark.sparkContext.defaultParallelism)
     _hear_of_executors(spark)
     executors = on_executors(spark, partial(probe.describe, PACKAGE, 0.1), options, tell)
@@ -83,7 +83,7 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
             spark.sparkContext.addPyFile(str(_package_zip()))
             _shipped.add(application)
     if local:
-        _met.add(application)
+        _able.add(application)
         warn_of_output(spark.conf.get)
     return int(spark.sparkContext.defaultParallelism)
 

@@ -26,11 +26,11 @@ def run_batch(frame: DataFrame, name: str, large: bool, tweaks: Tweaks) -> list[
     Raises:
         Exception: PySpark's or Py4J's; its text contains the error of the task that failed.
     """
-    running = None
+    future = None
     if not large and tweaks.works("collect-async", _probe_rows, frame.sparkSession):
-        running = _start_collect(frame, tweaks)
-    if running is not None:
-        rows = running.get()
+        future = _start_collect(frame, tweaks)
+    if future is not None:
+        rows = future.get()
         report_blobs = [rows.get(n).getBinary(0) for n in range(rows.size())]
     else:
         report_blobs = [row[0] for row in frame.collect()]

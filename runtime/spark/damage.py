@@ -71,7 +71,7 @@ _OF_STATE = {
 }
 """What is wrong with the state where Spark's message names one of these, and no file is known to be damaged."""
 
-_CHECKED = re.compile(r"metadata|(offsets|commits)/\d+|sources/\d+/\d+(\.compact)?|state/.*")
+_OWN_FILES = re.compile(r"metadata|(offsets|commits)/\d+|sources/\d+/\d+(\.compact)?|state/.*")
 _JSON = re.compile(r"commits/\d+|offsets/\d+")
 _CHANGELOG = ".changelog"
 _MAGIC, _HEADER = b"LZ4Block", struct.Struct("<8sBIII")
@@ -96,7 +96,7 @@ def explain_damage(text: str, spark: SparkCheckpoint, operators: Sequence[Statef
         return None
     path, why = path_and_reason
     place = inside(path, spark.folder)
-    newest = max(spark.done, default=-1)
+    newest = max(spark.committed_batches, default=-1)
     hint = RESTORE
     if place == f"commits/{newest}":
         hint = f"remove it, and .{newest}.crc beside it: micro-batch {newest} is then run once more"
@@ -115,7 +115,7 @@ def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterato
         yield identity, "is missing"
     for path in ordered(spark.folder.rglob("*")):
         place = inside(path, spark.folder)
-        if path.name.startswith(".") or not path.is_file() or not _CHECKED.fullmatch(place):
+        if path.name.startswith(".") or not path.is_file() or not _OWN_FILES.fullmatch(place):
             continue
         try:
             why = damage_of(path) or (_misread(path) if _JSON.fullmatch(place) else None)
@@ -125,13 +125,13 @@ def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterato
             why = f"cannot be read ({cause.strerror})"
         if why is not None:
             yield path, why
-    newest = max(spark.done, default=_last_planned(spark) - 1)
+    newest = max(spark.committed_batches, default=_last_planned(spark) - 1)
     if newest < 0:
         return
     yield from ((spark.state / str(n), "is missing") for n in sorted(levels) if not (spark.state / str(n)).is_dir())
     offsets: BatchOffsets | None = None
     with contextlib.suppress(OSError, ValueError):
-        offsets = spark.planned(newest)
+        offsets = spark.offsets(newest)
     for source in ordered((spark.folder / "sources").glob("*")):
         end = -1 if offsets is None else offsets.log_offset(int(source.name))
         yield from ((path, "is missing") for path in _missing_of_source(source, newest, end))
@@ -143,11 +143,11 @@ def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterato
             yield level / "_metadata" / "v2" / "0", "is missing"
         yield from ((path, "is missing") for path in spark.schemas(int(level.name)) if not path.exists())
         for partition in ordered(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
-            missing = _missing_of_state(partition, newest + 1)
-            if missing is None:
+            lost_files = _missing_of_state(partition, newest + 1)
+            if lost_files is None:
                 yield partition, "has no snapshot"
             else:
-                yield from ((path, "is missing") for path in missing)
+                yield from ((path, "is missing") for path in lost_files)
 
 
 def _misread(path: AnyPath) -> str | None:
@@ -211,11 +211,11 @@ def _last_planned(spark: SparkCheckpoint) -> int:
 def _missing_of_source(source: AnyPath, newest: int, end: int) -> Iterator[AnyPath]:
     """The files that a log of sources needs, up to the entry ``end``, and does not have: it has no gaps after the last
     compact one."""
-    there = {int(p.name.split(".")[0]) for p in source.glob("[0-9]*")}
+    numbers = {int(p.name.split(".")[0]) for p in source.glob("[0-9]*")}
     compact = max((int(p.name.split(".")[0]) for p in source.glob("*.compact")), default=-1)
-    last_logged = max(newest, *there) if there else newest
+    last_logged = max(newest, *numbers) if numbers else newest
     needed_numbers = range(max(0, compact), min(last_logged, end) + 1)
-    yield from (source / str(n) for n in needed_numbers if n not in there)
+    yield from (source / str(n) for n in needed_numbers if n not in numbers)
 
 
 def _missing_of_state(partition: AnyPath, version: int) -> list[AnyPath] | None:
@@ -225,10 +225,10 @@ def _missing_of_state(partition: AnyPath, version: int) -> list[AnyPath] | None:
     lists = sorted(((n, p) for p in partition.glob("*.zip") if 0 < (n := _number(p)) <= version), reverse=True)
     best: list[AnyPath] | None = None
     for start, snapshot in lists:
-        missing = [partition / f"{n}.changelog" for n in range(start + 1, version + 1) if n not in changes]
-        missing += _missing_tables(partition, snapshot)
-        if best is None or len(missing) < len(best):
-            best = missing
+        lost_files = [partition / f"{n}.changelog" for n in range(start + 1, version + 1) if n not in changes]
+        lost_files += _missing_tables(partition, snapshot)
+        if best is None or len(lost_files) < len(best):
+            best = lost_files
     return best
 
 

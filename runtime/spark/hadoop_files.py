@@ -89,9 +89,9 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc] # a base witho
         jvm = self._jvm
         context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path("/").toUri(), self._configuration)
         kind = jvm.java.lang.Class.forName("org.apache.hadoop.fs.Options$Rename")
-        how = jvm.java.lang.reflect.Array.newInstance(kind, 1)
-        how[0] = jvm.java.lang.Enum.valueOf(kind, "OVERWRITE")
-        _java(lambda: context.rename(self._path(path1), self._path(path2), how))
+        options = jvm.java.lang.reflect.Array.newInstance(kind, 1)
+        options[0] = jvm.java.lang.Enum.valueOf(kind, "OVERWRITE")
+        _java(lambda: context.rename(self._path(path1), self._path(path2), options))
 
     def touch_at(self, path: str, seconds: float) -> None:
         """Sets the modification time of a file, where the file system has such a thing."""

@@ -70,18 +70,18 @@ class Silence:
         self._threshold = threshold
         self._misses: dict[str, int] = {}
 
-    def gone(self, polled_hosts: Iterable[str], answering_hosts: Iterable[str]) -> set[str]:
+    def silent_hosts(self, polled_hosts: Iterable[str], answering_hosts: Iterable[str]) -> set[str]:
         """The hosts that are gone, after each of ``polled_hosts`` was asked once more.
 
         A host that has never answered is not counted: something may keep the driver from it. Where none of several
         hosts answers, the driver's own network is at fault, and none is gone.
         """
-        hosts, here = set(polled_hosts), set(answering_hosts)
-        self._misses = {host: self._misses[host] + 1 for host in hosts - here if host in self._misses} | dict.fromkeys(
-            here, 0
-        )
+        hosts, answers = set(polled_hosts), set(answering_hosts)
+        self._misses = {
+            host: self._misses[host] + 1 for host in hosts - answers if host in self._misses
+        } | dict.fromkeys(answers, 0)
         late = {host for host, misses in self._misses.items() if misses >= self._threshold}
-        return set() if len(hosts) > 1 and not here else late
+        return set() if len(hosts) > 1 and not answers else late
 
 
 def answering(places: Mapping[str, Address], seconds: float) -> set[str]:
@@ -129,12 +129,12 @@ def _watch(executors: _Executors, interval: float, threshold: int) -> None:
     silence = Silence(threshold)
     while True:
         began = time.monotonic()
-        if executors.ended():
+        if executors.has_ended():
             return
         try:
             places = executors.places()
             hosts = dict(places.values())
-            lost_hosts = silence.gone(hosts, answering(hosts, interval))
+            lost_hosts = silence.silent_hosts(hosts, answering(hosts, interval))
             for executor, (host, _) in places.items():
                 if host in lost_hosts:
                     reason = f"the host {host} has not answered for {interval * threshold:g} s"
@@ -160,7 +160,7 @@ class _Executors:
             raise TypeError(f"its scheduler is a {self._backend.getClass().getName()}")
         self._loss_reason("")
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether this Spark has ended, or its process."""
         try:
             return bool(self._scala.isStopped())
@@ -171,8 +171,8 @@ class _Executors:
         """Each executor that Spark has, with its host and the address where it listens."""
         ids = str(self._scala.getExecutorIds().mkString(",")).split(",")
         known_places = {executor: self._places[executor] for executor in ids if executor in self._places}
-        missing = [executor for executor in ids if executor and executor not in known_places]
-        new = {executor: place for executor in missing if (place := self._place(executor)) is not None}
+        new_ids = [executor for executor in ids if executor and executor not in known_places]
+        new = {executor: place for executor in new_ids if (place := self._place(executor)) is not None}
         self._places = known_places | new
         return self._places
 

@@ -41,18 +41,18 @@ def java_error() -> RunError | None:
     if program is None:
         return None
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [program, "-version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=_TIMEOUT, check=False
         )
     except OSError as cause:
         return _unusable_java(program, str(cause.strerror or cause))
     except subprocess.TimeoutExpired:
         return _unusable_java(program, f"no answer within {_TIMEOUT:.0f} s")
-    output = (done.stderr + done.stdout).decode(errors="replace")
+    output = (process.stderr + process.stdout).decode(errors="replace")
     match = _VERSION.search(output)
     if match is not None:
         return _unusable_java(program, f"it is Java {match[1]}") if int(match[1]) < _OLDEST else None
-    first_line = next(iter(output.strip().splitlines()), f"exit code {done.returncode} and no output")
+    first_line = next(iter(output.strip().splitlines()), f"exit code {process.returncode} and no output")
     return _unusable_java(program, first_line[:300])
 
 

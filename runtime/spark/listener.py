@@ -20,13 +20,13 @@ def _from_json(listener: StreamingQueryListener, tweaks: Tweaks) -> Any:
 
     class FromJson(JStreamingQueryListener):  # type: ignore[misc] # a base without types
         def onQueryProgress(self, jevent: Any) -> None:  # noqa: N802
-            event = tweaks.attempt("json-progress", parsed, jevent)
+            event = tweaks.attempt("json-progress", parse, jevent)
             if event is None:
                 super().onQueryProgress(jevent)
             else:
                 self.pylistener.onQueryProgress(event)
 
-    def parsed(event: Any) -> QueryProgressEvent:
+    def parse(event: Any) -> QueryProgressEvent:
         return QueryProgressEvent.fromJson({"progress": json.loads(event.progress().json())})
 
     jvm: Any = SparkContext._jvm  # noqa: SLF001 - how PySpark's own listeners reach the JVM
@@ -40,15 +40,15 @@ class MetricsListener(StreamingQueryListener):  # type: ignore[misc] # a base wi
     here. As Spark says of all listeners, they are called some time after the micro-batch, in another thread.
     """
 
-    _wrapped: Any = None
+    _jvm_listener: Any = None
 
     @property
     def _jlistener(self) -> Any:
-        if self._wrapped is None:
+        if self._jvm_listener is None:
             spark = SparkSession.active()
             tweaks = Tweaks({OFF: spark.sparkContext.getConf().get(OFF, "") or ""})
-            self._wrapped = tweaks.attempt("json-progress", _from_json, self, tweaks) or super()._jlistener
-        return self._wrapped
+            self._jvm_listener = tweaks.attempt("json-progress", _from_json, self, tweaks) or super()._jlistener
+        return self._jvm_listener
 
     def onBatchMetrics(self, progress: Any, metrics: BatchMetrics, job: JobInfo) -> None:  # noqa: N802
         """A micro-batch of a stateplan job was committed.

@@ -91,8 +91,8 @@ class LogSums:
             if _source_sum(spark, source, end)[1] == value:
                 return
             path, why = log, "is not what the job wrote: files in it, or marker files that it names, were changed"
-        except FileNotFoundError as missing:
-            path, why = missing.filename or log, "is missing"
+        except FileNotFoundError as cause:
+            path, why = cause.filename or log, "is missing"
         except ValueError as cause:
             path, why = log, f"is damaged ({cause})"
         raise _damaged(path, f"sources/{source}/{end}", why)
@@ -166,11 +166,11 @@ def _files(log: AnyPath, after: int, end: int) -> list[tuple[str, bytes]]:
     if after >= 0:
         with contextlib.suppress(FileNotFoundError):
             return _newest(log, after, end)
-    whole = sorted(int(p.name.removesuffix(COMPACT)) for p in log.glob(f"[0-9]*{COMPACT}")) if log.is_dir() else []
+    compacts = sorted(int(p.name.removesuffix(COMPACT)) for p in log.glob(f"[0-9]*{COMPACT}")) if log.is_dir() else []
     # A compact file has all before it, and what it has may be removed.
-    names = [f"{next(n for n in whole if n >= end)}{COMPACT}"] if whole and whole[-1] >= end else []
+    names = [f"{next(n for n in compacts if n >= end)}{COMPACT}"] if compacts and compacts[-1] >= end else []
     if not names:
-        base = whole[-1] if whole and whole[-1] > after else after
+        base = compacts[-1] if compacts and compacts[-1] > after else after
         names = [f"{base}{COMPACT}"] if base > after else []
         names += [str(number) for number in range(base + 1, end + 1)]
     return [(name, (log / name).read_bytes()) for name in names]

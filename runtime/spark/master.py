@@ -174,9 +174,9 @@ def site(file: Path) -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
-def master_error(master: str, kind: str, what: str) -> RunError:
+def master_error(master: str, kind: str, problem: str) -> RunError:
     """RUN093 for a master."""
-    return RunError("RUN093", master=master, why=REASONS[kind], what=what[:300])
+    return RunError("RUN093", master=master, why=REASONS[kind], what=problem[:300])
 
 
 @contextmanager
@@ -206,8 +206,8 @@ def watch_log(master: str, options: Mapping[str, str], log: Path) -> Iterator[No
             late = time.monotonic() - since > limit
             if late or _GIVEN_UP in log_text:
                 strange = "TransportChannelHandler" in log_text or "frame length" in log_text
-                what = f"no answer within {time.monotonic() - since:.0f} s"
-                given_up.append(master_error(master, OTHER if strange and not late else SILENT, what))
+                problem = f"no answer within {time.monotonic() - since:.0f} s"
+                given_up.append(master_error(master, OTHER if strange and not late else SILENT, problem))
                 process.kill()
                 return
 

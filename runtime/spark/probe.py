@@ -51,12 +51,12 @@ def executor() -> tuple[str, int]:
 def describe(package: str, seconds: float) -> dict[str, Any]:
     """This worker: its ``executor``, its ``python``, which :data:`LIBRARIES` it lacks with the reason, and the
     ``digest`` of ``package``. Takes ``seconds``, so that other tasks go elsewhere."""
-    missing = {}
+    failures = {}
     for name in LIBRARIES:
         try:
             importlib.import_module(name)
         except Exception as cause:
-            missing[name] = f"{type(cause).__name__}: {cause}"
+            failures[name] = f"{type(cause).__name__}: {cause}"
     own_digest = digest(package)
     time.sleep(seconds)
-    return {"executor": executor(), "python": sys.executable, "missing": missing, "digest": own_digest}
+    return {"executor": executor(), "python": sys.executable, "missing": failures, "digest": own_digest}

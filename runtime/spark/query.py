@@ -210,7 +210,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc] # a base without 
 
     @staticmethod
     def _level(graph: JobGraph, owner: int) -> int:
-        return graph.operators[owner].level if owner >= 0 else graph.dropped[-1 - owner].level
+        return graph.operators[owner].level if owner >= 0 else graph.unused_ranges[-1 - owner].level
 
     def close(self) -> None:
         pass
@@ -256,7 +256,7 @@ def _sink_writer(job: JobGraph, sinks: SinkDriver, counters: TaskCounters, read:
     """Writes the blobs of a micro-batch to their sinks, or those that ``read`` makes, in the same Python process."""
     writers = [(s.writer, s.name, s.uid) for s in sinks.sinks]
     slots = [job.sink_slot(i) for i in range(len(job.sinks))]
-    shared_folder, roots = sinks.shared, job.roots
+    shared_folder, roots = sinks.parts_folder, job.roots
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from stateplan.runtime.sinks import write_sinks

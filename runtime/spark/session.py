@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession as SparkSession
 
-FIXED = {
+MANDATORY = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -102,7 +102,7 @@ _SOCKET_FOLDER = 60
 _niceness = 0
 """How much Spark yields to the process that starts it, see :func:`lower_priority`."""
 
-_printed: list[Path] = []
+_output_files: list[Path] = []
 """The file that has what the JVM printed that this process started; it goes when the process ends."""
 
 
@@ -130,21 +130,21 @@ def spark_of(
         RunError: RUN010, Java is missing; RUN011, Spark does not start; RUN093, its master does not answer; RUN012, the
             session is one of Spark Connect; RUN013, a setting that cannot be changed; RUN019, Spark has ended.
     """
-    for key, value in FIXED.items():
+    for key, value in MANDATORY.items():
         if options.get(key, value) != value:
             raise RunError("RUN013.needed_by_state", key=key, value=options[key], actual=value)
     with _starting:
-        running = own_session or _running(options)
-        if running is None:
+        active = own_session or _active_session(options)
+        if active is None:
             _pending.set()
             try:
-                return _started(options, lasting, tweaks or Tweaks(options))
+                return _start(options, lasting, tweaks or Tweaks(options))
             finally:
                 _pending.clear()
-    if not hasattr(running, "_jsparkSession"):
+    if not hasattr(active, "_jsparkSession"):
         raise RunError("RUN012")
-    _check_static(running, options)
-    return running
+    _check_static(active, options)
+    return active
 
 
 def job_session(spark: SparkSession, options: Mapping[str, str]) -> SparkSession:
@@ -159,18 +159,18 @@ def job_session(spark: SparkSession, options: Mapping[str, str]) -> SparkSession
 
 def runs_elsewhere(options: Mapping[str, str], own_session: SparkSession | None = None) -> bool:
     """Whether a job would run on other machines. Raises RunError RUN012."""
-    running = own_session or _running(options)
-    if running is None:
+    active = own_session or _active_session(options)
+    if active is None:
         master = options.get("spark.master") or known_settings().get("spark.master")
     else:
-        master = running.sparkContext.master if hasattr(running, "_jsparkSession") else None
+        master = active.sparkContext.master if hasattr(active, "_jsparkSession") else None
     return master is not None and not is_local(master)
 
 
 def is_somebody_elses(options: Mapping[str, str], own_session: SparkSession | None = None) -> bool:
     """Whether a job would run in a Spark that this process did not start for jobs. Raises RunError RUN012."""
-    running = own_session or _running(options)
-    return running is not None and (not hasattr(running, "_jsparkSession") or not is_ours(running))
+    active = own_session or _active_session(options)
+    return active is not None and (not hasattr(active, "_jsparkSession") or not is_ours(active))
 
 
 def would_be_ours(options: Mapping[str, str]) -> bool:
@@ -195,7 +195,7 @@ def running_context() -> SparkContext | None:
     return SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no question without an answer for this
 
 
-def _running(options: Mapping[str, str]) -> SparkSession | None:
+def _active_session(options: Mapping[str, str]) -> SparkSession | None:
     """The session of this thread, or of the Spark that this process runs; waits for one that another thread starts.
     Raises RunError RUN012."""
     from pyspark import SparkContext
@@ -270,7 +270,7 @@ def _settings(options: Mapping[str, str]) -> dict[str, str]:
         **rocksdb_settings(options),
         "spark.sql.shuffle.partitions": str(parallelism(options)),
         **{k: v for k, v in options.items() if k.startswith("spark.")},
-        **FIXED,
+        **MANDATORY,
     }
 
 
@@ -305,7 +305,7 @@ def known_settings() -> dict[str, str]:
     return settings
 
 
-def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
+def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSession:
     from pyspark.sql import SparkSession as SparkSession
 
     require_java()
@@ -327,13 +327,14 @@ def _started(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> Spark
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
     settings_by_tweak = _tweak_settings(tweaks)
     name = options.get("pipeline.name", "stateplan")
-    whole = {**{k: v for tweak_settings in settings_by_tweak.values() for k, v in tweak_settings.items()}, **settings}
+    tweaked = dict(pair for part in settings_by_tweak.values() for pair in part.items())
+    everything = {**tweaked, **settings}
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in whole.items():
+    for key, value in everything.items():
         builder = builder.config(key, value)
 
     def start() -> SparkSession:
-        launch({"spark.app.name": name, "spark.master": master, **whole})
+        launch({"spark.app.name": name, "spark.master": master, **everything})
         return builder.getOrCreate()
 
     if not local:
@@ -516,17 +517,17 @@ def _class_path() -> str:
 def keep_log() -> Path | None:
     """Something failed: what the JVM printed stays when this process has ended, in the folder for temporary files. None
     when this process started no JVM."""
-    if _printed and _printed[0].name == _LOG:
+    if _output_files and _output_files[0].name == _LOG:
         with contextlib.suppress(OSError):
-            log = Path(tempfile.gettempdir()) / f"stateplan-{_printed[0].parent.name}.log"
-            _printed[0] = _printed[0].rename(log)
-    return _printed[0] if _printed else None
+            log = Path(tempfile.gettempdir()) / f"stateplan-{_output_files[0].parent.name}.log"
+            _output_files[0] = _output_files[0].rename(log)
+    return _output_files[0] if _output_files else None
 
 
 def last_printed(size: int) -> str:
     """The last ``size`` bytes of what the JVM printed that this process started; nothing if it started none."""
     with contextlib.suppress(OSError):
-        for log in _printed:
+        for log in _output_files:
             with log.open("rb") as file:
                 file.seek(max(0, log.stat().st_size - size))
                 return file.read().decode("utf-8", "replace")
@@ -542,7 +543,7 @@ def quietly() -> Iterator[Path]:
 
 def _quietly() -> Iterator[Path]:
     log = scratch("spark") / _LOG
-    _printed[:] = [log]
+    _output_files[:] = [log]
     handle = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:

@@ -174,9 +174,9 @@ TWEAKS: dict[str, Tweak] = {
 }
 """Name to tweak, in the order of the documentation. Measurements are those of docs/decisions/0013."""
 
-_lost: dict[str, str] = {}
+_failures: dict[str, str] = {}
 """Tweaks whose probe failed in this process, which has one JVM -> the reason."""
-_passed: set[str] = set()
+_successes: set[str] = set()
 """Tweaks whose probe passed."""
 
 
@@ -207,7 +207,7 @@ class Tweaks:
 
     def on(self, name: str) -> bool:
         """Whether a tweak is neither turned off nor lost."""
-        return name not in self._off and name not in _lost
+        return name not in self._off and name not in _failures
 
     def attempt(self, name: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         """The result of ``work``, which probes or applies a tweak; None if the tweak is off or ``work`` fails."""
@@ -221,17 +221,17 @@ class Tweaks:
 
     def works(self, name: str, probe: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> bool:
         """Whether a tweak is on and its probe passes; the probe runs once per process."""
-        if self.on(name) and name not in _passed:
+        if self.on(name) and name not in _successes:
             self.attempt(name, probe, *args, **kwargs)
-            _passed.add(name)
+            _successes.add(name)
         return self.on(name)
 
     def lose(self, name: str, cause: Exception | str) -> None:
         """Turns a tweak off for the rest of the process, and reports it once."""
-        if name not in _lost:
-            _lost[name] = reason(cause)
+        if name not in _failures:
+            _failures[name] = reason(cause)
             self._tell(
-                f"running without the Spark tweak '{name}', which this Spark does not support: {_lost[name]:.200}"
+                f"running without the Spark tweak '{name}', which this Spark does not support: {_failures[name]:.200}"
             )
 
 

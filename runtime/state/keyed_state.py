@@ -131,16 +131,16 @@ class KeyedState:
         self._tables = tuple(tables)
         self._place = place
         self._version = version
-        self._found = version
+        self._on_disk = version
         self.time = EventTime()
         self._others: dict[str, list[RunInfo]] = self._read_manifest()
         self._runs = {t.name: RunList(t, self._others.pop(t.name, []), self._parts) for t in self._tables}
         self._parts.tidy({part.id for runs in self._runs.values() for part in runs.parts})
         self._before = self._sizes()
-        self._changed = False
+        self._is_dirty = False
         self.stats = StepStats()
         self.late_rows: Sequence[pl.DataFrame] = ()
-        if self._found != version:
+        if self._on_disk != version:
             self._rewrite(rewrite)
 
     def _read_manifest(self) -> dict[str, list[RunInfo]]:
@@ -154,7 +154,7 @@ class KeyedState:
                 raise CheckpointError("CKPT010", where=self._place, found=data["format"], wanted=_FORMAT, part="format")
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
-            self._found = int(data.get("version", 0))
+            self._on_disk = int(data.get("version", 0))
             if "time" in data:
                 self.time = EventTime.from_json(data["time"])
         except (ValueError, KeyError, TypeError) as cause:
@@ -163,13 +163,15 @@ class KeyedState:
 
     def _rewrite(self, rewrite: Rewrite | None) -> None:
         """Brings all runs to the present version."""
-        if rewrite is None or self._found != self._version - 1:
-            raise CheckpointError("CKPT010", where=self._place, found=self._found, wanted=self._version, part="version")
+        if rewrite is None or self._on_disk != self._version - 1:
+            raise CheckpointError(
+                "CKPT010", where=self._place, found=self._on_disk, wanted=self._version, part="version"
+            )
         for table in self._tables:
             names = rewrite.columns[table.name]
             columns = [pl.col(names[name]).alias(name) for name in table.schema]
             self._runs[table.name].rewrite([*columns, ACCESS_TIME, HASH, TOMBSTONE])
-        self._changed = True
+        self._is_dirty = True
 
     def runs(self, table: StateTable) -> list[tuple[RunInfo, pl.DataFrame]]:
         """The parts of the runs of ``table``, oldest first, for those who look at all of it."""
@@ -182,7 +184,7 @@ class KeyedState:
     def _find(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
         """See :func:`runtime.state.runs.lookup`."""
         runs = self._runs[table.name]
-        self._changed |= runs.drop_expired(now, ttl)
+        self._is_dirty |= runs.drop_expired(now, ttl)
         if keys is None or not runs.parts:
             return pl.DataFrame(schema=state_schema(table))
         hashes = wanted_hashes(table, keys)
@@ -192,10 +194,10 @@ class KeyedState:
         """Live rows of ``table`` that are due at ``upto`` by the column ``name`` (see :attr:`StateTable.due`)."""
         return due_rows(table, name, list(self._runs[table.name].newest_first()), upto, now, ttl)
 
-    def waiting(self, kernel: Kernel, now: int, ttl: Sequence[TtlConfig]) -> int:
+    def count_pending(self, kernel: Kernel, now: int, ttl: Sequence[TtlConfig]) -> int:
         """How much waits for the clock; see :meth:`Kernel.waiting`."""
         clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl]
-        return kernel.waiting(
+        return kernel.count_pending(
             [
                 self.due(t, t.due, END_OF_TIME, *clocks[t.slot]) if t.due else pl.DataFrame(schema=state_schema(t))
                 for t in self._tables
@@ -210,17 +212,17 @@ class KeyedState:
         runs = self._runs[table.name]
         if fresh is not None:
             runs.append(fresh)
-            self._changed = True
-        self._changed |= runs.tend(now, ttl)
+            self._is_dirty = True
+        self._is_dirty |= runs.tend(now, ttl)
 
     def begin_with(self, table: StateTable, rows: pl.DataFrame) -> None:
         """Takes in rows of ``table`` as an earlier micro-batch has left them: a state frame."""
         run = build_run(table, rows, None, 0)
         if run is not None:
             self._runs[table.name].append(run)
-            self._changed = True
+            self._is_dirty = True
 
-    def stored(self) -> Iterator[tuple[str, bytes]]:
+    def values(self) -> Iterator[tuple[str, bytes]]:
         """The runs as they are stored: the values with their keys, then the lists of runs under an empty key. What
         :meth:`begin_as` takes in.
 
@@ -229,7 +231,7 @@ class KeyedState:
         """
         for table in self._tables:
             for part in {part.id: part for part in self._runs[table.name].parts}.values():
-                yield from self._parts.stored(table, part)
+                yield from self._parts.values(table, part)
         lists = {table.name: self._runs[table.name].parts for table in self._tables}
         yield "", json.dumps(lists, separators=(",", ":")).encode()
 
@@ -241,12 +243,12 @@ class KeyedState:
         for name, entries in json.loads(data).items():
             table = self._runs[name].table
             self._runs[name] = RunList(table, [RunInfo(*entry) for entry in entries], self._parts)
-        self._changed = True
+        self._is_dirty = True
 
     def begin_at(self, time: EventTime) -> None:
         """Takes in how far event time has come."""
         self.time = time
-        self._changed = True
+        self._is_dirty = True
 
     def sweep(self, now: int, ttl: Sequence[TtlConfig]) -> None:
         """What :meth:`step` does beside its changes: drops what has expired, continues with merges, and so on.
@@ -257,8 +259,8 @@ class KeyedState:
         clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl]
         for table in self._tables:
             runs = self._runs[table.name]
-            self._changed |= runs.drop_expired(*clocks[table.slot])
-            self._changed |= runs.tend(*clocks[table.slot])
+            self._is_dirty |= runs.drop_expired(*clocks[table.slot])
+            self._is_dirty |= runs.tend(*clocks[table.slot])
         self.flush()
 
     def step(
@@ -294,7 +296,7 @@ class KeyedState:
             self.due,
         )
         start_time = clock.perf_counter()
-        for w in outcome.written:
+        for w in outcome.writes:
             self.write(w.table, w.upserts, w.deletes, w.now, w.ttl)
         self.flush()
         self.stats.missed += outcome.step.missed
@@ -308,11 +310,11 @@ class KeyedState:
 
     def touch_time(self) -> None:
         """Has :meth:`flush` write what :attr:`time` says now."""
-        self._changed = True
+        self._is_dirty = True
 
     def flush(self) -> None:
         """Writes what changed."""
-        if self._changed:
+        if self._is_dirty:
             self._parts.flush()
             data: dict[str, object] = {"format": _FORMAT}
             if self._version:
@@ -321,7 +323,7 @@ class KeyedState:
             if self.time.since is not None:
                 data["time"] = self.time.to_json()
             self._store.set_manifest(json.dumps(data, separators=(",", ":")))
-            self._changed = False
+            self._is_dirty = False
         self._note()
 
     def _note(self) -> None:
@@ -330,11 +332,11 @@ class KeyedState:
         stats.rows = {runs.table.name: runs.rows for runs in lists}
         stats.bytes_written, stats.bytes_dropped = parts.bytes_written, parts.bytes_dropped
         stats.loads, stats.cache_misses, stats.cache_unwritten = parts.loads, parts.misses, parts.unwritten
-        stats.merged_rows = sum(runs.moved.rows for runs in lists)
-        stats.expired_runs = sum(runs.moved.dropped for runs in lists)
+        stats.merged_rows = sum(runs.figures.rows for runs in lists)
+        stats.expired_runs = sum(runs.figures.parts for runs in lists)
         stats.expired_rows = Counter()
         for runs in lists:
-            stats.expired_rows[runs.table.slot] += runs.moved.expired
+            stats.expired_rows[runs.table.slot] += runs.figures.expired
         sizes = self._sizes()
         stats.rows_change = sum(rows for rows, _, _ in sizes.values()) - sum(r for r, _, _ in self._before.values())
         stats.growth = {

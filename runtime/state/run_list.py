@@ -26,7 +26,7 @@ import polars as pl
 
 from stateplan.runtime.hashing import Hashes
 from stateplan.runtime.kernel import StateTable
-from stateplan.runtime.state.runs import LAST_PREFIX, WRITTEN, Rows, RunInfo, aligned, live_rows, merge_runs
+from stateplan.runtime.state.runs import LAST_PREFIX, WRITE_TIME, Rows, RunInfo, aligned, live_rows, merge_runs
 
 MERGE_FACTOR = 8
 """So many runs of one size tier are merged into one."""
@@ -70,7 +70,7 @@ class MergeFigures:
 
     rows: int = 0
     expired: int = 0
-    dropped: int = 0
+    parts: int = 0
 
 
 class RunList:
@@ -89,7 +89,7 @@ class RunList:
     def __init__(self, table: StateTable, parts: Sequence[RunInfo], store: PartStore) -> None:
         self.table = table
         self.parts = list(parts)
-        self.moved = MergeFigures()
+        self.figures = MergeFigures()
         self._store = store
         self._added_rows = self._added_bytes = 0
 
@@ -119,8 +119,8 @@ class RunList:
                 remaining.append(part)
             else:
                 self._store.drop(part)
-                self.moved.dropped += 1
-                self.moved.expired += part.rows - part.dead
+                self.figures.parts += 1
+                self.figures.expired += part.rows - part.dead
         if len(remaining) == len(self.parts):
             return False
         self.parts = remaining
@@ -138,7 +138,7 @@ class RunList:
         """Rewrites all parts, with other columns."""
         for at, part in enumerate(self.parts):
             frame = self._store.fetch(self.table, part)
-            frame = frame.select([*columns, *(name for name in (WRITTEN,) if name in frame.columns)])
+            frame = frame.select([*columns, *(name for name in (WRITE_TIME,) if name in frame.columns)])
             self._store.drop(part)
             fresh = self._store.put(frame)
             self.parts[at] = part._replace(id=fresh.id, size=fresh.size, chunks=fresh.chunks, check=fresh.check)
@@ -156,11 +156,11 @@ class RunList:
             busy = False
             has_worked |= self._begin()
             for number in sorted({p.into for p in self.parts if p.into} - finished_runs, reverse=True)[:left]:
-                before = self.moved.rows
+                before = self.figures.rows
                 self._advance(number, now, ttl, rows, size)
                 finished_runs.add(number)
                 # Merges of a few rows are done at once, however many; larger ones take turns.
-                left -= self.moved.rows - before > max(QUANTUM_ROWS, 2 * rows) // 8
+                left -= self.figures.rows - before > max(QUANTUM_ROWS, 2 * rows) // 8
                 busy = has_worked = True
         return (left == STEPS and self._rewrite(now, ttl, rows, size)) or has_worked
 
@@ -179,8 +179,8 @@ class RunList:
         tiers: list[int | None] = []
         for run in runs:
             first = self.parts[run[0]]
-            waiting = not first.into and first.run not in targets
-            tiers.append(tier(sum(self.parts[i].rows for i in run)) if waiting else None)
+            is_free = not first.into and first.run not in targets
+            tiers.append(tier(sum(self.parts[i].rows for i in run)) if is_free else None)
         has_begun = False
         for start, stop in due_merges(tiers):
             number = self._next_number()
@@ -251,13 +251,13 @@ class RunList:
         if not frames:
             return None
         count = sum(f.height for f in frames)
-        self.moved.rows += count
+        self.figures.rows += count
         oldest = not any(p.overlaps(low, high) and p.run != number for p in self.parts[:at])
         rows_of_parts = merge_runs(self.table, frames, now, ttl, oldest=False)
         if oldest:
             rows_of_parts = live_rows(rows_of_parts, now, 0)
             fresh = live_rows(rows_of_parts, now, ttl)
-            self.moved.expired += rows_of_parts.height - fresh.height
+            self.figures.expired += rows_of_parts.height - fresh.height
             rows_of_parts = fresh
         return rows_of_parts if rows_of_parts.height else None
 
@@ -279,7 +279,7 @@ class RunList:
         beside = before is not None and before.run == run and before.into == 0 and before.high < low
         if before is not None and beside and before.rows + frame.height <= quantum // 2:
             # Small parts of one run that are side by side become one.
-            self.moved.rows += before.rows
+            self.figures.rows += before.rows
             frame = pl.concat(aligned([self._store.load(self.table, before).frame, frame]))
             self._store.drop(before)
             at, low = at - 1, before.low

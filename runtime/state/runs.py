@@ -27,7 +27,7 @@ from stateplan.runtime.kernel import ACCESS_TIME, StateTable
 
 HASH = "@h"
 TOMBSTONE = "@x"
-WRITTEN = "@w"
+WRITE_TIME = "@w"
 """Column of a run: when the kernel wrote the row, ms. It is there where some row was last accessed at another time."""
 
 LAST_PREFIX = (1 << 32) - 1
@@ -36,7 +36,7 @@ LAST_PREFIX = (1 << 32) - 1
 _NEWEST = pl.CompatLevel.newest()
 _PLAIN = frozenset([*(pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Float32, pl.Float64), pl.Boolean, pl.Date])
 
-_COMPARED = frozenset([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Boolean, pl.Date, pl.String, pl.Binary])
+_EQUATABLE = frozenset([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Boolean, pl.Date, pl.String, pl.Binary])
 """Types of which Python takes for equal what Polars does."""
 _FEW = 64
 """Up to this number of rows Python compares sooner than Polars gets to it."""
@@ -75,15 +75,15 @@ class RunInfo(NamedTuple):
     high: int
     run: int
     into: int
-    stored: int
+    stored_rows: int
 
     @property
     def width(self) -> int:
         """Bytes of a stored row, about."""
-        return self.size // max(1, self.stored)
+        return self.size // max(1, self.stored_rows)
 
     @property
-    def whole(self) -> bool:
+    def covers_all(self) -> bool:
         """Whether it covers all hashes."""
         return self.low == 0 and self.high == LAST_PREFIX
 
@@ -101,12 +101,12 @@ class Rows:
         checked: whether the columns have been compared with those of its table.
     """
 
-    __slots__ = ("checked", "frame", "hashes")
+    __slots__ = ("frame", "hashes", "is_checked")
 
     def __init__(self, frame: pl.DataFrame, hashes: Hashes | None = None) -> None:
         self.frame = frame
         self.hashes: Hashes = frame[HASH].to_numpy() if hashes is None else hashes
-        self.checked = False
+        self.is_checked = False
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -185,8 +185,8 @@ def build_run(
     parts: list[pl.DataFrame] = []
     order = [*table.schema, ACCESS_TIME]
     if upserts is not None and upserts.height:
-        if WRITTEN in upserts.columns:
-            order.append(WRITTEN)
+        if WRITE_TIME in upserts.columns:
+            order.append(WRITE_TIME)
         parts.append(upserts[order])
     dead = 0
     if deletes is not None and deletes.height:
@@ -253,7 +253,7 @@ def lookup(table: StateTable, parts: Iterable[Rows], sought_hashes: Hashes, now:
     if not hits:
         return pl.DataFrame(schema=state_schema(table))
     first_hits = hits[0] if len(hits) == 1 else _first_of_each(stack(aligned(hits)), _identity(table))
-    extra = [WRITTEN] if WRITTEN in first_hits.columns else []
+    extra = [WRITE_TIME] if WRITE_TIME in first_hits.columns else []
     return live_rows(first_hits, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
 
 
@@ -270,11 +270,11 @@ def due_rows(table: StateTable, name: str, parts: Sequence[Rows], upto: int, now
 
 def aligned(runs: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:
     """The runs with the same columns: with :data:`WRITTEN` if any has it."""
-    wide = next((run.columns for run in runs if WRITTEN in run.columns), None)
+    wide = next((run.columns for run in runs if WRITE_TIME in run.columns), None)
     if wide is None:
         return runs
     return [
-        (run if WRITTEN in run.columns else run.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))).select(wide)
+        (run if WRITE_TIME in run.columns else run.with_columns(pl.col(ACCESS_TIME).alias(WRITE_TIME))).select(wide)
         for run in runs
     ]
 
@@ -288,7 +288,7 @@ def _unique(hashes: Hashes) -> Hashes:
 
 def _first_of_each(frame: pl.DataFrame, columns: list[str]) -> pl.DataFrame:
     """The first row of all that agree in ``columns``, in their order."""
-    if frame.height > _FEW or any(frame.schema[name] not in _COMPARED for name in columns):
+    if frame.height > _FEW or any(frame.schema[name] not in _EQUATABLE for name in columns):
         return frame.unique(subset=columns, keep="first", maintain_order=True)
     first: dict[tuple[object, ...], int] = {}
     for number, row in enumerate(frame[columns].iter_rows()):

@@ -88,23 +88,23 @@ class Parts:
 
         def get() -> bytes:
             self.misses += 1
-            chunks = [data for _, data in self.stored(table, info)]
+            chunks = [data for _, data in self.values(table, info)]
             return b"".join(chunks) if len(chunks) > 1 else chunks[0]
 
         self.loads += 1
         try:
             rows = self._cache.load(info.id, get)
-            if len(rows) != info.stored:
+            if len(rows) != info.stored_rows:
                 # The file on local disk is not what was written; what is in the store counts.
                 self._cache.discard(info.id)
                 rows = self._cache.load(info.id, get)
-            if not rows.checked:
+            if not rows.is_checked:
                 rows.frame = in_memory(rows.frame, table)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
             raise self._damage_error(table, info, str(cause)) from cause
         return rows
 
-    def stored(self, table: StateTable, info: RunInfo) -> Iterator[tuple[str, bytes]]:
+    def values(self, table: StateTable, info: RunInfo) -> Iterator[tuple[str, bytes]]:
         """The values of a stored frame, each with its key. Raises CheckpointError CKPT011; CKPT012, after the last
         one."""
         size = check = 0
@@ -132,14 +132,14 @@ class Parts:
             CheckpointError: CKPT011 and CKPT012, see :meth:`fetch`; CKPT013, its columns are not those of ``table``.
         """
         rows = self._rows(table, info)
-        if not rows.checked:
+        if not rows.is_checked:
             want, schema = state_schema(table), rows.frame.schema
             if any(schema.get(name) != dtype for name, dtype in want.items()):
                 raise CheckpointError(
                     "CKPT013", id=info.id, name=table.name, where=self._place, dict=dict(schema), expected=str(want)
                 )
-            rows.checked = True
-        if not info.whole:
+            rows.is_checked = True
+        if not info.covers_all:
             rows = rows.ranged(info.low, info.high)
         if len(rows) != info.rows:
             raise self._damage_error(table, info, f"it has {len(rows)} rows", f"{info.rows} rows")
@@ -178,7 +178,7 @@ class Parts:
             high=LAST_PREFIX,
             run=0,
             into=0,
-            stored=frame.height,
+            stored_rows=frame.height,
         )
 
     def drop(self, info: RunInfo) -> None:

@@ -38,7 +38,7 @@ from stateplan.runtime.kernel import (
 )
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, ids_of, is_retraction, positions
 from stateplan.runtime.metrics.ages import Use, count_ages
-from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.state.runs import WRITE_TIME
 
 _ALWAYS = 2**61
 """Kernels stamp rows that never expire with times at or after this one."""
@@ -91,7 +91,7 @@ class StepOutcome:
     """
 
     step: Step
-    written: list[TableWrite]
+    writes: list[TableWrite]
     ages: dict[tuple[int, Use], dict[int, int]]
     lookup_ms: float
     kernel_ms: float
@@ -130,7 +130,7 @@ def take_step(
     accesses = _Accesses(inputs, now, configs, watermark, fields)
 
     def lookup(table: StateTable, keys: pl.DataFrame | None) -> pl.DataFrame:
-        return accesses.noted(table, keys, find(table, keys, *accesses.visible(table)))
+        return accesses.take(table, keys, find(table, keys, *accesses.visible(table)))
 
     is_timed = kernel.by_event_time and watermark.now > watermark.before
 
@@ -166,15 +166,15 @@ def take_step(
 
 def _as_written(table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
     """The rows as the kernel wrote them."""
-    if WRITTEN not in rows.columns:
+    if WRITE_TIME not in rows.columns:
         return rows
-    return rows.drop(ACCESS_TIME).rename({WRITTEN: ACCESS_TIME}).select([*table.schema, ACCESS_TIME])
+    return rows.drop(ACCESS_TIME).rename({WRITE_TIME: ACCESS_TIME}).select([*table.schema, ACCESS_TIME])
 
 
 def _lasting(upserts: pl.DataFrame, config: TtlConfig) -> pl.DataFrame:
     """The rows of a table that never expire."""
     if config.by_event_time:
-        upserts = upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))
+        upserts = upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITE_TIME))
     return upserts.with_columns(pl.lit(_ALWAYS).alias(ACCESS_TIME))
 
 
@@ -200,7 +200,7 @@ class _Accesses:
         now, ttl = expiry_clock(config, self._now, self._watermark.before)
         return now, NEVER if config.finds_expired else ttl
 
-    def noted(self, table: StateTable, keys: pl.DataFrame | None, rows: pl.DataFrame) -> pl.DataFrame:
+    def take(self, table: StateTable, keys: pl.DataFrame | None, rows: pl.DataFrame) -> pl.DataFrame:
         """What the kernel is given of the rows that were looked up."""
         if keys is not None:
             self._read[table.name] = keys, rows
@@ -214,7 +214,7 @@ class _Accesses:
             clock = self._clock(table)
             if table.name not in self._read or clock is None or table.access.lasting or not table.access.reads:
                 continue
-            counts = count_ages(clock - self._used(table))
+            counts = count_ages(clock - self._use_times(table))
             if deletes is not None and ACCESS_TIME in deletes.columns:
                 retraction_counts = count_ages(clock - deletes[ACCESS_TIME].to_numpy())
                 counts = {bucket: n - retraction_counts.get(bucket, 0) for bucket, n in counts.items()}
@@ -228,7 +228,7 @@ class _Accesses:
             return self._now
         return None if self._watermark.before == NO_WATERMARK else self._watermark.before
 
-    def _used(self, table: StateTable) -> Ints:
+    def _use_times(self, table: StateTable) -> Ints:
         """Times of access of the rows of a table that were looked up, without those that only share their key with a
         row of their own input."""
         keys, rows = self._read[table.name]
@@ -237,7 +237,7 @@ class _Accesses:
             return times
         if is_retraction(own) is not None:
             return times[self._reads(table, self._configs[table.slot], rows, keys)[0]]
-        if not table.access.shared:
+        if not table.access.by_others:
             return times
         number = self._own(table)
         others = [(n, frame) for n, frame in enumerate(self._inputs) if n != number and frame.height]
@@ -263,7 +263,7 @@ class _Accesses:
         access, own = table.access, self._own(table)
         count = upserts.height
         times, has_time = np.zeros(count, np.int64), np.zeros(count, bool)
-        others = config.reads_refresh or access.shared
+        others = config.reads_refresh or access.by_others
         mine = self._match_rows(upserts, own, self._entry_columns(table, own), access.once and not config.reads_refresh)
         by_rows = (mine >= 0) & (self._time(own) is not None)
         for number in range(len(self._inputs)):
@@ -282,7 +282,7 @@ class _Accesses:
         write_times = upserts[ACCESS_TIME].to_numpy()
         return upserts.with_columns(
             pl.Series(ACCESS_TIME, np.where(write_times >= _ALWAYS, write_times, times)),
-            pl.Series(WRITTEN, write_times),
+            pl.Series(WRITE_TIME, write_times),
         )
 
     def _without_row(self, table: StateTable, upserts: pl.DataFrame) -> Ints:
@@ -323,14 +323,14 @@ class _Accesses:
             expired_keys = rows[identity][np.flatnonzero(read & ~alive)]
             if expired_keys.height:
                 deletes = expired_keys if deletes is None else pl.concat([deletes[identity], expired_keys])
-        again = np.flatnonzero(read & alive & (times != access_times) & (access_times < _ALWAYS))
-        if config.reads_refresh and len(again):
-            if WRITTEN not in rows.columns:
-                rows = rows.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))
-            renewed_rows = rows[again].with_columns(pl.Series(ACCESS_TIME, times[again]))
+        renewals = np.flatnonzero(read & alive & (times != access_times) & (access_times < _ALWAYS))
+        if config.reads_refresh and len(renewals):
+            if WRITE_TIME not in rows.columns:
+                rows = rows.with_columns(pl.col(ACCESS_TIME).alias(WRITE_TIME))
+            renewed_rows = rows[renewals].with_columns(pl.Series(ACCESS_TIME, times[renewals]))
             if upserts is not None and upserts.height:
-                if WRITTEN not in upserts.columns:
-                    upserts = upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITTEN))
+                if WRITE_TIME not in upserts.columns:
+                    upserts = upserts.with_columns(pl.col(ACCESS_TIME).alias(WRITE_TIME))
                 renewed_rows = pl.concat([upserts, renewed_rows[upserts.columns]])
             upserts = renewed_rows
         return upserts, deletes
@@ -371,11 +371,11 @@ class _Accesses:
 
     def _entry_columns(self, table: StateTable, own: int, names: Sequence[str] | None = None) -> list[tuple[str, str]]:
         """Columns of a table with those of its own input that an entry agrees in with the rows that access it."""
-        access, there = table.access, self._inputs[own].columns
+        access, input_columns = table.access, self._inputs[own].columns
         if names is None:
             names = access.entry or table.identity
         pairs = [(n, access.origin.get(n, n)) for n in names]
-        return [(name, origin) for name, origin in pairs if origin in there]
+        return [(name, origin) for name, origin in pairs if origin in input_columns]
 
     def _key_columns(self, table: StateTable, number: int) -> list[tuple[str, str]]:
         """The same for a further input: what they have in common is the key."""

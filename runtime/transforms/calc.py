@@ -60,9 +60,9 @@ class ExpandTransform(Transform):
     def __call__(self, frame: pl.DataFrame, now: int) -> pl.DataFrame:
         """Raises the same errors as :class:`CalcTransform` does."""
         parts = [p(frame, now) for p in self.projections]
-        whole = pl.concat(parts, how="vertical_relaxed", rechunk=True)
+        all_rows = pl.concat(parts, how="vertical_relaxed", rechunk=True)
         order = np.arange(frame.height * len(parts)).reshape(len(parts), -1).T.ravel()
-        return whole[order]
+        return all_rows[order]
 
 
 @dataclass(frozen=True)

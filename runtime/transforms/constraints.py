@@ -23,7 +23,7 @@ Bools = npt.NDArray[np.bool_]
 
 _TEXTS = ("CHAR", "VARCHAR")
 _BYTES = ("BINARY", "VARBINARY")
-_FIXED = ("CHAR", "BINARY")
+_FIXED_LENGTH = ("CHAR", "BINARY")
 _MAPS = ("MAP", "MULTISET")
 
 
@@ -132,7 +132,7 @@ class ConstraintTransform(FrozenDataclass, Transform):
             return
         lengths = _lengths(series)
         wrong = lengths > limit
-        if data_type.root in _FIXED:
+        if data_type.root in _FIXED_LENGTH:
             wrong |= lengths < limit
         if wrong.any():
             yield _Finding(wrong.fill_null(False).to_numpy(), path, data_type, null=False, values=lengths)
@@ -141,9 +141,9 @@ class ConstraintTransform(FrozenDataclass, Transform):
         if not any(self._demands(part) for part in self._parts(data_type)):
             return
         if data_type.root == "ROW":
-            there = series.is_not_null()
-            origin = np.flatnonzero(there.to_numpy())
-            inner = series.filter(there)
+            has_value = series.is_not_null()
+            origin = np.flatnonzero(has_value.to_numpy())
+            inner = series.filter(has_value)
             parts = [(inner.struct.field(f.name), f.type, f"{path}.{f.name}") for f in data_type.fields]
         else:
             counts = series.list.len().fill_null(0).to_numpy()
@@ -167,21 +167,21 @@ class ConstraintTransform(FrozenDataclass, Transform):
                 yield _Finding(rows, finding.path, finding.data_type, finding.null, values)
 
     def _error(self, row: int, finding: _Finding) -> DataError:
-        where = f"the column '{finding.path}' of '{self.table}'"
+        place = f"the column '{finding.path}' of '{self.table}'"
         if finding.null:
-            return DataError("DATA202", where=where, declared=finding.data_type.summary())
+            return DataError("DATA202", where=place, declared=finding.data_type.summary())
         assert finding.values is not None
-        what, unit = ("bytes", "bytes") if finding.data_type.root in _BYTES else ("a text", "characters")
+        noun, unit = ("bytes", "bytes") if finding.data_type.root in _BYTES else ("a text", "characters")
         type_text = finding.data_type.as_nullable().summary()
         return DataError(
             "DATA203",
-            where=where,
+            where=place,
             declared=type_text,
-            what=what,
+            what=noun,
             values=finding.values[row],
             size=finding.data_type.length,
             unit=unit,
-            wording="exactly" if finding.data_type.root in _FIXED else "at most",
+            wording="exactly" if finding.data_type.root in _FIXED_LENGTH else "at most",
         )
 
     # what is made to fit
@@ -189,7 +189,7 @@ class ConstraintTransform(FrozenDataclass, Transform):
     def _fit_length(self, series: pl.Series, data_type: LogicalType, top: bool = False) -> pl.Series:
         limit = _limit(data_type)
         if limit is not None:
-            has_fixed_length = data_type.root in _FIXED
+            has_fixed_length = data_type.root in _FIXED_LENGTH
             lengths = _lengths(series)
             if not (lengths > limit).any() and not (has_fixed_length and (lengths < limit).any()):
                 return series

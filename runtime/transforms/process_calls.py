@@ -131,11 +131,11 @@ class Run:
                 yield n, None if times is None else times[n], arguments, arguments
         elif len(members):
             latest = None if times is None else max(times[n] for n in members.tolist())
-            whole = self._vector(self.call.tables[table], self._frames[table][members])
-            arguments = self._arguments(table, whole)
-            yield int(members[-1]), latest, arguments, [f"{len(members)} rows" if a is whole else a for a in arguments]
+            vector = self._vector(self.call.tables[table], self._frames[table][members])
+            arguments = self._arguments(table, vector)
+            yield int(members[-1]), latest, arguments, [f"{len(members)} rows" if a is vector else a for a in arguments]
 
-    def called(self, method: str, arguments: Sequence[Any], shown_arguments: Sequence[Any]) -> Iterable[Any]:
+    def call_rows(self, method: str, arguments: Sequence[Any], shown_arguments: Sequence[Any]) -> Iterable[Any]:
         """The rows of one call. Raises DataError DATA310."""
         function, whole_arguments = self.call.function, (self.context, *arguments)
         if function.vector == "general":
@@ -245,7 +245,7 @@ class ProcessRowsTransform(FrozenDataclass, Transform):
         emission = Emission(self.call)
         for source, time, arguments, shown_arguments in run.calls(0, np.arange(frame.height)):
             run.context.millis = time
-            emission.add(run.called("eval", arguments, shown_arguments), 0, time, (0, source))
+            emission.add(run.call_rows("eval", arguments, shown_arguments), 0, time, (0, source))
         return emission.frame(pl.DataFrame(height=1), [frame])
 
 

@@ -146,11 +146,11 @@ class CorrelateTransform(Transform):
             rows = np.repeat(rows, times)
             starts = np.flatnonzero(np.diff(rows, prepend=-1))
             numbers = np.arange(len(rows)) - np.repeat(starts, np.diff(np.r_[starts, len(rows)])) + 1
-        whole = operand.type.root == "MAP" or (operand.type.root == "ARRAY" and operand.type.children[0].root == "ROW")
-        if operand.type.root == "ARRAY" and whole and items.null_count():
-            there = np.flatnonzero(items.is_not_null().to_numpy())
-            rows, numbers, items = rows[there], numbers[there], items[there]
-        columns = items.struct.unnest().get_columns() if whole else [items]
+        nested = operand.type.root == "MAP" or (operand.type.root == "ARRAY" and operand.type.children[0].root == "ROW")
+        if operand.type.root == "ARRAY" and nested and items.null_count():
+            present = np.flatnonzero(items.is_not_null().to_numpy())
+            rows, numbers, items = rows[present], numbers[present], items[present]
+        columns = items.struct.unnest().get_columns() if nested else [items]
         if self.call.name == UNNEST[1]:
             columns.append(pl.Series(numbers, dtype=pl.Int32()))
         out = [s.cast(f.type.polars()).alias(column(i)) for i, (s, f) in enumerate(zip(columns, fields, strict=True))]

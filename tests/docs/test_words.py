@@ -151,7 +151,11 @@ there here then again instead together doubled inherited unknown running waiting
 PARTICIPLES = frozenset(_WORDS.split())
 """Participles and adverbs that name nothing by themselves."""
 
-DONE = ("execnodes", "functions", "gateway", "planner", "plans", "session")
+DONE = (
+    *("execnodes", "functions", "gateway", "planner", "plans", "session"),
+    *(f"runtime/{folder}" for folder in ("checkpoint", "inspect", "local", "metrics", "operators", "spark", "state")),
+    "runtime/transforms",
+)
 """The rooms and folders without them. Another is added here when its names are done."""
 
 UNDONE = {f"plans/{name}.py" for name in ("changes", "derivation", "fork", "keyed_state", "phases")}
@@ -160,8 +164,10 @@ UNDONE = {f"plans/{name}.py" for name in ("changes", "derivation", "fork", "keye
 PROTOCOLS = {
     *(("session", name) for name in ("started", "ended", "opened", "planned")),
     *(("gateway", name) for name in ("started", "ended", "RUNNING")),
+    *(("runtime/checkpoint", name) for name in ("asked", "dropped", "noted")),
+    ("runtime/metrics", "started"),
 }
-"""Names that these rooms share with rooms that are not done yet, and those of Flink."""
+"""Names that these rooms share with rooms that are not done yet, those of Flink, and those of files that jobs write."""
 
 
 def names(tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -148,5 +148,5 @@ def test_jobs_that_start_at_once_keep_their_settings(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert failed == []
-    found = {n: SparkCheckpoint.of(tmp_path / str(n)).planned(0).partitions for n in range(1, 5)}
+    found = {n: SparkCheckpoint.of(tmp_path / str(n)).offsets(0).partitions for n in range(1, 5)}
     assert found == {1: 1, 2: 2, 3: 3, 4: 4}

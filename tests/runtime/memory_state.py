@@ -11,7 +11,7 @@ import polars as pl
 
 from stateplan.common.ttl import TtlConfig
 from stateplan.runtime.kernel import ACCESS_TIME, Frames, Kernel, StateTable, Watermark
-from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.state.runs import WRITE_TIME
 from stateplan.runtime.state.ttl_access import InputFields, take_step
 
 Row = dict[str, Any]
@@ -67,14 +67,14 @@ class MemoryState:
 
         taken = take_step(self.kernel, inputs, now, ttls(ttl), time, fields or InputFields(), self._find, due)
         self.missed += taken.step.missed
-        for w in taken.written:
+        for w in taken.writes:
             self.write(w.table, w.upserts, w.deletes)
         return taken.step.output
 
     def lookup(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
         """The live rows of ``table`` for ``keys`` (lookup columns, repeats allowed), with the time of their last
         access."""
-        return self._find(table, keys, now, ttl).drop(WRITTEN)
+        return self._find(table, keys, now, ttl).drop(WRITE_TIME)
 
     def _find(self, table: StateTable, keys: pl.DataFrame | None, now: int, ttl: int) -> pl.DataFrame:
         wanted = set() if keys is None else {_key(row, table.lookup) for row in keys.iter_rows(named=True)}
@@ -83,8 +83,8 @@ class MemoryState:
 
     def _framed(self, table: StateTable, rows: Sequence[Row], now: int, ttl: int) -> pl.DataFrame:
         """Those of the rows that are alive."""
-        alive = [{WRITTEN: r[ACCESS_TIME], **r} for r in rows if ttl == 0 or r[ACCESS_TIME] + ttl > now]
-        schema = {**table.schema, ACCESS_TIME: pl.Int64(), WRITTEN: pl.Int64()}
+        alive = [{WRITE_TIME: r[ACCESS_TIME], **r} for r in rows if ttl == 0 or r[ACCESS_TIME] + ttl > now]
+        schema = {**table.schema, ACCESS_TIME: pl.Int64(), WRITE_TIME: pl.Int64()}
         return pl.DataFrame(alive, schema=schema, orient="row")
 
     def write(self, table: StateTable, upserts: pl.DataFrame | None, deletes: pl.DataFrame | None) -> None:

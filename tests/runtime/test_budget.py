@@ -107,13 +107,13 @@ def test_ttls_get_shorter_down_to_their_floor(tmp_path: Path) -> None:
     watched.batch(1, 5000)
     assert read_ttls(tmp_path)["j", 0].asked == asked, "what is expired needs time to go"
     with editing(tmp_path) as known:
-        known["j", 0] = replace(known["j", 0], asked=None).then(Setting(asked.ttl, 1, "live", asked.at, WHO))
+        known["j", 0] = replace(known["j", 0], asked=None).add(Setting(asked.ttl, 1, "live", asked.at, WHO))
     watched.batch(40, 50_000)
     asked = read_ttls(tmp_path)["j", 0].asked
     assert asked is not None and asked.ttl == HOUR
     assert "to 1 h (the floor that the plan allows)" in watched.told[-1]
     with editing(tmp_path) as known:
-        known["j", 0] = replace(known["j", 0], asked=None).then(Setting(HOUR, 41, "live", asked.at, WHO))
+        known["j", 0] = replace(known["j", 0], asked=None).add(Setting(HOUR, 41, "live", asked.at, WHO))
     watched.batch(80, 60_000)
     assert read_ttls(tmp_path)["j", 0].asked is None
     assert read_ttls(tmp_path)["j", 1].asked is None

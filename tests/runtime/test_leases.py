@@ -148,7 +148,7 @@ def test_one_writer_in_this_process(folder: RemotePath) -> None:
 def test_who_was_overtaken_finds_out_and_stays_out(folder: RemotePath) -> None:
     slow = Lease(folder)
     assert slow.take()
-    slow._ended.set()  # a process that the system does not let run gives no sign
+    slow._end.set()  # a process that the system does not let run gives no sign
     locks._mine.clear()
     slow._mine["host"] = "elsewhere"
     write_whole(locks._beats(slow._folder, slow._number), slow._text().decode())
@@ -156,7 +156,7 @@ def test_who_was_overtaken_finds_out_and_stays_out(folder: RemotePath) -> None:
     with pytest.raises(CheckpointError) as error:
         slow.check()
     assert error.value.code == "CKPT035"
-    slow._ended.clear()
+    slow._end.clear()
     slow.release()
     fast.check()
     fast.release()

@@ -259,7 +259,7 @@ def test_another_checkpoint_knows_the_shortest_ttl_and_the_last_one(tmp_path: Pa
     for batch, ttl in enumerate((30, 0, 700)):
         ask(tmp_path, ttl)
         live.take_in(batch)
-    state = read_ttls(tmp_path)["u1", 0].carried(("u2", 1))
+    state = read_ttls(tmp_path)["u1", 0].for_state(("u2", 1))
     assert state.key == ("u2", 1)
     assert [(s.ttl, s.since) for s in state.settings] == [(30, 0), (700, 0)]
     assert state.during(0) == 700

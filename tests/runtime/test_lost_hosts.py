@@ -18,7 +18,7 @@ def heard(silence: Silence, *rounds: str) -> list[str]:
     found = []
     for text in rounds:
         here, _, away = text.partition(".")
-        found.append("".join(sorted(silence.gone(here + away, here))))
+        found.append("".join(sorted(silence.silent_hosts(here + away, here))))
     return found
 
 

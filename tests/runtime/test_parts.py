@@ -67,7 +67,7 @@ def reported(sink: Sink, sizes: list[int], epoch: int, shared: Path | None) -> l
 
 
 def test_large_parts_are_left_in_files(driver: SinkDriver, sink: Filler) -> None:
-    shared = driver.shared
+    shared = driver.parts_folder
     assert shared is not None and not driver.reports_rows
     for epoch in (0, 1):
         driver.prepare(epoch)
@@ -79,16 +79,16 @@ def test_large_parts_are_left_in_files(driver: SinkDriver, sink: Filler) -> None
         letter = bytes([65 + epoch])
         assert sink.committed[epoch] == [letter * LARGE, letter * SMALL, letter * (LARGE + 1)]
         assert list(shared.iterdir()) == []
-    assert driver.written == [6]
+    assert driver.row_counts == [6]
     driver.close()
     assert not shared.exists()
 
 
 def test_little_is_reported_itself(driver: SinkDriver, sink: Filler) -> None:
     driver.prepare(0)
-    found = reported(sink, [SMALL, 0, SMALL], 0, driver.shared)
+    found = reported(sink, [SMALL, 0, SMALL], 0, driver.parts_folder)
     assert [made for *_, made in found] == [b"A" * SMALL, b"", b"A" * SMALL]
-    many = reported(sink, [SMALL, 0] * (LARGE // SMALL), 0, driver.shared)
+    many = reported(sink, [SMALL, 0] * (LARGE // SMALL), 0, driver.parts_folder)
     assert {type(made) for *_, made in many} == {Left, bytes}
     assert all(made == b"" for *_, made in many if isinstance(made, bytes))
     driver.commit(many, 0)
@@ -96,12 +96,12 @@ def test_little_is_reported_itself(driver: SinkDriver, sink: Filler) -> None:
 
 
 def test_what_a_failed_attempt_left_is_removed(driver: SinkDriver, sink: Filler) -> None:
-    assert driver.shared is not None
+    assert driver.parts_folder is not None
     driver.prepare(0)
-    reported(sink, [LARGE], 0, driver.shared)
+    reported(sink, [LARGE], 0, driver.parts_folder)
     driver.prepare(0)
-    assert list(driver.shared.iterdir()) == []
-    driver.commit(reported(sink, [LARGE], 0, driver.shared), 0)
+    assert list(driver.parts_folder.iterdir()) == []
+    driver.commit(reported(sink, [LARGE], 0, driver.parts_folder), 0)
     assert [len(part) for part in sink.committed[0]] == [LARGE]
 
 
@@ -126,12 +126,12 @@ def test_what_sinks_say_reaches_the_user_with_the_name_of_the_table() -> None:
 def test_files_are_there_until_all_sinks_have_committed(tmp_path: Path) -> None:
     sinks = [Filler(), Filler()]
     driver = SinkDriver(tuple(SinkSpec("u", "out", (), sink) for sink in sinks), near=True)
-    assert driver.shared is not None
-    watching = [replace(sink, folder=driver.shared) for sink in sinks]
+    assert driver.parts_folder is not None
+    watching = [replace(sink, folder=driver.parts_folder) for sink in sinks]
     driver.writers = tuple(watching)
     driver.prepare(0)
-    of_first = reported(sinks[0], [LARGE, LARGE], 0, driver.shared)
-    of_second = [(1, seq, height, made) for _, seq, height, made in reported(sinks[1], [LARGE], 0, driver.shared)]
+    of_first = reported(sinks[0], [LARGE, LARGE], 0, driver.parts_folder)
+    of_second = [(1, seq, height, made) for _, seq, height, made in reported(sinks[1], [LARGE], 0, driver.parts_folder)]
     driver.commit([*of_first, *of_second], 0)
     assert [sink.seen for sink in watching] == [[2], [2]]
     assert [len(sink.committed[0]) for sink in watching] == [2, 1]
@@ -152,9 +152,9 @@ def test_reports_have_what_cannot_be_left(sink: Filler, tmp_path: Path) -> None:
 
 def test_workers_of_other_machines_share_nothing(sink: Filler) -> None:
     driver = SinkDriver((SinkSpec("u", "out", (), sink),))
-    assert driver.shared is None and driver.reports_rows
+    assert driver.parts_folder is None and driver.reports_rows
     driver.prepare(0)
-    driver.commit(reported(sink, [LARGE, 0, SMALL], 0, driver.shared), 0)
+    driver.commit(reported(sink, [LARGE, 0, SMALL], 0, driver.parts_folder), 0)
     assert sink.committed == [[b"A" * LARGE, b"A" * SMALL]]
     driver.close()
 

@@ -35,7 +35,7 @@ def test_questions_while_spark_starts(monkeypatch: pytest.MonkeyPatch) -> None:
         assert go_on.wait(20)
         return "Spark"
 
-    monkeypatch.setattr(session, "_started", started)
+    monkeypatch.setattr(session, "_start", started)
     thread = threading.Thread(target=lambda: made.append(spark_of({})))
     thread.start()
     assert begun.wait(20)

@@ -33,8 +33,8 @@ OF_CLUSTERS = ("lost-hosts",)
 @pytest.fixture(autouse=True)
 def untried(monkeypatch: Patch) -> None:
     """No tweak has been tried in this process."""
-    monkeypatch.setattr(tweaks, "_lost", {})
-    monkeypatch.setattr(tweaks, "_passed", set())
+    monkeypatch.setattr(tweaks, "_failures", {})
+    monkeypatch.setattr(tweaks, "_successes", set())
 
 
 # ---- how each one is taken away ---------------------------------------------------------------------------------

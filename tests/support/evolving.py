@@ -22,7 +22,7 @@ from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTim
 from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.exchange import blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
-from stateplan.runtime.inspect.reading import SlotStates, StoredOperator, stored_time
+from stateplan.runtime.inspect.stored_state import SlotStates, StoredOperator, stored_time
 from stateplan.runtime.local.levels import LocalLevels
 from stateplan.runtime.local.splits import micro_batches
 from stateplan.runtime.state.keyed_state import KeyedState

@@ -230,7 +230,7 @@ def side_of(
         schema[_OCCURRENCE] = StateColumn(pl.Int64(), "")
     output = [column(offset + i) for i in range(len(fields))]
     entry = identity if unique is not None or counts_copies else tuple(fields)
-    access = Access(entry=entry, shared=counts_copies, entries=True, use="joined")
+    access = Access(entry=entry, by_others=counts_copies, entries=True, use="joined")
     table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema, access=access)
     is_unique = unique is not None
     return Side(

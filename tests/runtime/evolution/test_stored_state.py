@@ -37,7 +37,7 @@ def store() -> MemoryRunStore:
 def test_the_runs_are_the_same_in_the_new_store(store: MemoryRunStore) -> None:
     old, target = state(store), MemoryRunStore()
     new = state(target)
-    for key, data in old.stored():
+    for key, data in old.values():
         blob = Blob(7, 0, "seq", 0, StoredState(key, data))
         copy = Blob.unpacked(7, blob.packed())
         assert copy == blob
@@ -61,5 +61,5 @@ def test_runs_that_are_missing_or_damaged_are_not_taken_over(
     else:
         store.values[key] = data
     with pytest.raises(CheckpointError) as error:
-        list(state(store).stored())
+        list(state(store).values())
     assert error.value.code == code

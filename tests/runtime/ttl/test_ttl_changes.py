@@ -20,7 +20,7 @@ from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
-from stateplan.runtime.state.runs import WRITTEN
+from stateplan.runtime.state.runs import WRITE_TIME
 from stateplan.runtime.state.ttl_access import InputFields, expiry_clock
 from stateplan.runtime.translate import translate
 from tests.runtime.kernels.reference import DELETE, INSERT
@@ -99,7 +99,7 @@ def test_runs_with_and_without_times_of_writing_are_read_and_merged_together() -
         out = state.step(kernel, [frame(ROW, rows, True)], number, ttls([ttl]), Watermark(), FIELDS)
         values = (values | {number}) - {number - 4}
         assert changes_of(out)[-1][1] == (1, len(values))
-    assert any(WRITTEN in found.columns for table in kernel.tables for _, found in state.runs(table))
+    assert any(WRITE_TIME in found.columns for table in kernel.tables for _, found in state.runs(table))
 
 
 def test_event_time_decides_in_the_sweep_of_idle_key_groups() -> None:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-GONE = "CKPT045"
+UNREADABLE = "CKPT045"
 """The code of state that Spark cannot read, perhaps because its files have been replaced since."""
 
 _PLAIN_SIGNS = "/:@!$&'()*+,;=~-._"
@@ -239,7 +239,7 @@ def _linked(folder: Path) -> str:
     return str(link)
 
 
-def _stored(spark: SparkSession, snapshot: Snapshot, number: int, variable: str) -> DataFrame:
+def _variable_frame(spark: SparkSession, snapshot: Snapshot, number: int, variable: str) -> DataFrame:
     """What one of Spark's operators has stored in a variable of state, with the grouping key as ``slot``."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -250,11 +250,11 @@ def _stored(spark: SparkSession, snapshot: Snapshot, number: int, variable: str)
 
 def stored_manifests(spark: SparkSession, snapshot: Snapshot) -> Iterator[tuple[int, int, str]]:
     """The lists of runs of all slots: Spark's number of its operator, Spark's grouping key of the slot, the list.
-    Raises what Spark raises; see :func:`reading`."""
+    Raises what Spark raises; see :func:`run_on_spark`."""
     from pyspark.sql import functions as F  # noqa: N812
 
     parts = [
-        _stored(spark, snapshot, n, "manifest").select(F.lit(n).alias("number"), "slot", F.col("value.text"))
+        _variable_frame(spark, snapshot, n, "manifest").select(F.lit(n).alias("number"), "slot", F.col("value.text"))
         for n in snapshot.spark.operators
     ]
     if parts:
@@ -293,7 +293,7 @@ def stored_runs(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Ope
         snapshot.now,
     )
     frames = [
-        _stored(spark, snapshot, number, "runs")
+        _variable_frame(spark, snapshot, number, "runs")
         .where(F.col("slot").isin(sorted(slots_of_place)))
         .select("slot", F.col("user_map_key.id").alias("id"), F.col("user_map_value.data").alias("data"))
         for number, slots_of_place in sorted(places.items())
@@ -301,7 +301,7 @@ def stored_runs(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Ope
     return StoredRuns(slots, reduce(lambda a, b: a.unionAll(b), frames) if frames else None, times)
 
 
-def reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
+def run_on_spark(snapshot: Snapshot, work: Callable[[], T]) -> T:
     """``work``, its errors of Spark as coded ones.
 
     Raises:
@@ -318,7 +318,7 @@ def reading(snapshot: Snapshot, work: Callable[[], T]) -> T:
             raise
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), lines[0] if lines else "")
-        raise CheckpointError(GONE, folder=snapshot.folder, batch=snapshot.batch, cause=cause[:300]) from failure
+        raise CheckpointError(UNREADABLE, folder=snapshot.folder, batch=snapshot.batch, cause=cause[:300]) from failure
 
 
 def count_state(
@@ -352,7 +352,7 @@ def count_state(
                     state.runs(table)
         return out
 
-    return reading(snapshot, work)
+    return run_on_spark(snapshot, work)
 
 
 def row_frame(spark: SparkSession, snapshot: Snapshot, operator: OperatorState, request: RowRequest) -> DataFrame:
@@ -367,7 +367,7 @@ def row_frame(spark: SparkSession, snapshot: Snapshot, operator: OperatorState, 
         task = _task(spark, snapshot, operator, request, is_packed=False)
         return spark.createDataFrame([], schema) if task is None else task[0].mapInArrow(task[1], schema)
 
-    return reading(snapshot, work)
+    return run_on_spark(snapshot, work)
 
 
 def iterate_rows(
@@ -378,15 +378,15 @@ def iterate_rows(
     Raises:
         CheckpointError: as :func:`count_state`.
     """
-    task = reading(snapshot, lambda: _task(spark, snapshot, operator, request, is_packed=True))
+    task = run_on_spark(snapshot, lambda: _task(spark, snapshot, operator, request, is_packed=True))
     return iter(()) if task is None else _unpacked(snapshot, task[0].mapInArrow(task[1], "data binary"))
 
 
 def _unpacked(snapshot: Snapshot, frame: DataFrame) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    rows = reading(snapshot, lambda: iter(frame.toLocalIterator()))
-    while (row := reading(snapshot, lambda: next(rows, None))) is not None:
+    rows = run_on_spark(snapshot, lambda: iter(frame.toLocalIterator()))
+    while (row := run_on_spark(snapshot, lambda: next(rows, None))) is not None:
         with pa.ipc.open_stream(pa.py_buffer(row[0])) as stream:
             yield from stream
 
