@@ -41,7 +41,7 @@ class OperatorDiff:
         changes: its fields that differ.
         reasons: what led to the verdict, for people; empty for identical operators and mere TTLs.
         move: how its state is rewritten, with the verdict ``rewrite``.
-        moved: of a source, the changes after which its position in the old plan means nothing in the new one.
+        position_changes: of a source, the changes after which its old position means nothing in the new plan.
     """
 
     verdict: Verdict

@@ -31,8 +31,8 @@ class Change:
         state: the state before, with its TTL and who said so.
         label: a selector for it by the id of its operator, such as ``join[5].right``.
         ttl: its TTL then, in milliseconds.
-        said: whether the plan has a TTL for it already.
-        asked: whether it was named; a state that was not is written down when another one of its operator is, in a
+        in_plan: whether the plan has a TTL for it already.
+        in_request: whether it was named; a state that was not is written down when another one of its operator is, in a
             plan that had no states.
     """
 

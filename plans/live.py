@@ -32,7 +32,7 @@ class LiveChange:
         state: the state as the checkpoint's plan has it.
         label: a selector for it.
         old: its TTL in milliseconds, in the last micro-batch.
-        waiting: what was requested before and has not been taken in; None for nothing.
+        pending: what was requested before and has not been taken in; None for nothing.
         ttl: its TTL then.
         at: when it was requested, in milliseconds since 1970.
         since: the first micro-batch that saw it; None while none has.

@@ -31,7 +31,7 @@ class Effect:
     """One thing that a step changes in a node.
 
     Attributes:
-        what: in words, with the JSON key.
+        change: in words, with the JSON key.
         state: what happens to state in a checkpoint of stateplan.
         why: the reason, where it is not identical.
         flink_state: the same for a savepoint of Flink.

@@ -56,7 +56,7 @@ class Selector:
     Attributes:
         text: as it was written.
         operator: the operator's name; None when only brackets are given, :data:`ALL` for ``*``.
-        which: the names in the brackets; None without brackets, ``(ALL,)`` for ``[*]``.
+        brackets: the names in the brackets; None without brackets, ``(ALL,)`` for ``[*]``.
         state: the name behind the point; None without one, :data:`ALL` for ``.*``.
         place: where it was written, for messages.
     """

@@ -87,7 +87,7 @@ class Difference:
     Attributes:
         sink: its name.
         rows: how many rows the first variant emits.
-        missing, extra: rows.
+        missing_rows, extra_rows: rows.
         wrong: pairs of a row as it should be, and as it is.
         blame: of the states whose TTLs were set, those whose TTL alone makes a difference, with the number of rows.
     """

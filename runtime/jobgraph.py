@@ -212,7 +212,7 @@ class JobGraph:
         key_groups: into which state is split; fixed for the life of the state.
         slots: the first slot of each operator; empty for one range behind the other.
         sink_slots: the slot of the first sink; with ``slots``.
-        dropped: what is removed in the first micro-batch.
+        unused_ranges: what is removed in the first micro-batch.
         least_levels: levels that there are even without operators.
         order: the sources in the order in which Spark counts them, None for the end of bounded input; empty for
             :func:`natural_order`.

@@ -64,7 +64,7 @@ class Access:
             as far as it has fields of the input.
         origin: the field of the input that a column holds, where they do not have the same name.
         once: of the rows of a micro-batch that agree with it, only the first one writes the entry.
-        shared: rows of other inputs write it too.
+        by_others: rows of other inputs write it too.
         entries: rows of its own input read no rows but those that agree with them; else all that are looked up.
         reads: whether looking a row up is an access.
         lasting: its rows never expire, as other rows of the operator must not outlive them: one that counts arrivals.
@@ -201,8 +201,8 @@ class PendingWork:
 
     Attributes:
         one, many: what one and several are called.
-        missing: what the result lacks without them.
-        instead: what to do.
+        loss: what the result lacks without them.
+        remedy: what to do.
     """
 
     one: str

@@ -19,7 +19,7 @@ class Notices:
         tell: receives messages, a line each.
 
     Attributes:
-        told: what it has received so far.
+        notes: what it has received so far.
     """
 
     def __init__(self, operators: Sequence[OperatorSpec], folder: str | None, tell: Callable[[str], None]) -> None:
@@ -38,7 +38,7 @@ class Notices:
         """Bounded input has ended.
 
         Args:
-            waiting: by operator uid, how much waits for the clock.
+            pending_counts: by operator uid, how much waits for the clock.
             keeps_checkpoint: whether it stays in a checkpoint.
         """
         for operator in self._operators:

@@ -210,7 +210,7 @@ def check_readers(graph: ExecGraph, node_ids: Iterable[int]) -> None:
 
     Args:
         graph: the plan.
-        reading: ids of the nodes that can read it.
+        node_ids: ids of the nodes that can read it.
 
     Raises:
         PlanError: PLAN019.

@@ -210,8 +210,8 @@ class SinkDriver:
         near: whether the workers are other processes of this machine.
         record: of the micro-batches that the sinks have recorded; None for a job without a checkpoint.
         tell: receives sentences for the user.
-        shared: a folder where they leave what they hand over; None if there is none.
-        written: per sink, in the order of the plan, the rows written since the start.
+        parts_folder: a folder where they leave what they hand over; None if there is none.
+        row_counts: per sink, in the order of the plan, the rows written since the start.
     """
 
     sinks: tuple[SinkSpec, ...]

@@ -75,9 +75,9 @@ class _SourceTask(Generic[T]):
         figures: what the task counts.
         size: bytes of the splits that have been read.
         reads: whether it has any split to read.
-        ended: whether it knows that bounded input has ended.
+        at_end: whether it knows that bounded input has ended.
         rows_of: part of the source -> rows.
-        waiting: parts that have more rows than are read now.
+        more_parts: parts that have more rows than are read now.
     """
 
     def __init__(self, batch: MicroBatch, index: int, level: int, pack: Callable[[list[Blob]], T]) -> None:

@@ -171,7 +171,7 @@ class _Saving:
     Attributes:
         folder: of the savepoint; None for none.
         drain: whether event time is brought to its end first.
-        done: set when it is written, or is not going to be.
+        over: set when it is written, or is not going to be.
         error: why it is not written.
     """
 

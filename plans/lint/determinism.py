@@ -48,7 +48,7 @@ class Varying:
 
     Attributes:
         node: the operator that computes it.
-        what: the value in words, such as ``UUID()``.
+        call: the value in words, such as ``UUID()``.
         field: the name of the field that holds it, None for a condition.
         pointer: JSON pointer of the expression within the node.
     """

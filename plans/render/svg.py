@@ -92,7 +92,7 @@ def drawing(plan_picture: Picture, *, across: bool, live: bool = False) -> tuple
     data-target="5">``, each state with a TTL a ``<g class="kept" data-id="5" data-index="0">`` in its operator.
 
     Args:
-        shown: the picture.
+        plan_picture: the picture.
         across: from the left to the right; otherwise from the top to the bottom.
         live: whether to leave room for the figures of a running job, with empty texts for them: ``flow`` below a
             source, an operator with state and a sink, ``size``, ``age`` and ``curve`` at each state.

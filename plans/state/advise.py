@@ -54,7 +54,7 @@ class StateAdvice:
         figures: what is there.
         uses: by what rows are used for.
         observed: how long they were observed, by the clock of the micro-batches, ms.
-        hidden: the shortest TTL that held meanwhile: uses of older rows cannot be seen. NEVER for none.
+        least_ttl: the shortest TTL that held meanwhile: uses of older rows cannot be seen. NEVER for none.
         now: the instant that ages of rows are counted from, ms.
         missed: how many uses may be missed.
         own: the TTL that the uses need, ms; None if there are fewer than :data:`FEWEST`.

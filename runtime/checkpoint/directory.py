@@ -84,7 +84,7 @@ class Checkpoint:
         plan_text: the plan that is to run.
         lock: the right to write to it; :meth:`close` gives it back.
         recovered: the savepoint that it began as a copy of.
-        ended: of one that was made for a changed plan, whether the input of the old plan had ended.
+        has_ended: of one that was made for a changed plan, whether the input of the old plan had ended.
         place: where its directory was when the last run began.
         savepoint: whether it is one, which no job writes to.
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.

@@ -144,7 +144,7 @@ class Record(dict[Key, StateTtl]):
     """What the file says.
 
     Attributes:
-        written: how often it has been written.
+        writes: how often it has been written.
     """
 
     writes: int = 0
@@ -220,7 +220,7 @@ class LiveTtls:
     Attributes:
         folder: the checkpoint.
         operators: of the job.
-        tried: the last micro-batch that an earlier run began, -1 for none.
+        last_begun: the last micro-batch that an earlier run began, -1 for none.
         tell: receives what changes and what goes wrong, a line each.
     """
 

@@ -240,7 +240,7 @@ class _Existing:
         sources: those of the job, in Spark's order.
         operators: for each operator of the job that uses existing state, the entry of that state.
         moves: for those of them whose state has to be rewritten, how.
-        dropped: ranges that hold state of nobody.
+        free: ranges that hold state of nobody.
         sinks: for each sink that writes in the place of another one, the name under which that one wrote.
     """
 

@@ -305,7 +305,7 @@ def run_on_spark(snapshot: Snapshot, work: Callable[[], T]) -> T:
     """``work``, its errors of Spark as coded ones.
 
     Raises:
-        CheckpointError: :data:`GONE`, and what the tasks raise.
+        CheckpointError: :data:`UNREADABLE`, and what the tasks raise.
     """
     try:
         return work()
@@ -333,7 +333,7 @@ def count_state(
         cuts: per operator and table, for which rows are counted; the first one decides which rows are expired.
 
     Raises:
-        CheckpointError: CKPT010 to CKPT013, state is damaged; :data:`GONE`, Spark cannot read it.
+        CheckpointError: CKPT010 to CKPT013, state is damaged; :data:`UNREADABLE`, Spark cannot read it.
     """
 
     def work() -> dict[tuple[int, int], TableFigures]:

@@ -136,9 +136,9 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         key, fields = self._keys, self._columns
-        waiting = {**fields, **own_columns({_DUE: pl.Int64()})}
+        buffer = {**fields, **own_columns({_DUE: pl.Int64()})}
         return (
-            StateTable(f"{_STATE}.waiting", 0, key, key, waiting, due=_DUE),
+            StateTable(f"{_STATE}.waiting", 0, key, key, buffer, due=_DUE),
             StateTable(
                 f"{_STATE}.emitted", 0, key, key, {n: fields[n] for n in key}, access=Access(use="deduplicated")
             ),
@@ -146,11 +146,11 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN061, when the input is not insert-only."""
-        frame, (waiting, emitted_keys) = insertions(inputs[0], "Deduplicate"), state
+        frame, (buffer, emitted_keys) = insertions(inputs[0], "Deduplicate"), state
         punctual = self._times(frame) >= watermark.before
         late = left_out(frame, punctual)
         frame = frame.filter(punctual)
-        rows = pl.concat([waiting[list(self._fields)], frame])
+        rows = pl.concat([buffer[list(self._fields)], frame])
         ids, (emitted_codes, owners) = ids_of((emitted_keys, rows), self._keys)
         times = self._times(rows)
         arrival = np.arange(rows.height)
@@ -163,7 +163,7 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
         out = out[np.argsort(times[out], kind="stable")]
         is_out = np.zeros(ids.count, bool)
         is_out[owners[out]] = True
-        removed_rows, stays = np.flatnonzero(is_out[owners[: waiting.height]]), rest[rest >= waiting.height]
+        removed_rows, stays = np.flatnonzero(is_out[owners[: buffer.height]]), rest[rest >= buffer.height]
         waiting_rows = rows[stays].hstack([pl.Series(_DUE, times[stays], dtype=pl.Int64)])
         return Step(
             rows[out],
@@ -171,7 +171,7 @@ class RowtimeFirstRowKernel(_ByRowtime, EventTimeKernel):
                 with_stamps(waiting_rows, _ALWAYS) if len(stays) else None,
                 with_stamps(narrow(rows[out], self._keys), now) if len(out) else None,
             ],
-            [narrow(waiting, self._keys)[removed_rows] if len(removed_rows) else None, None],
+            [narrow(buffer, self._keys)[removed_rows] if len(removed_rows) else None, None],
             late_rows=(late,),
         )
 

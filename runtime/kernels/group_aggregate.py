@@ -252,7 +252,7 @@ class GroupAggregateKernel(Kernel):
         """As :meth:`process`, without the output."""
         preparation = self._preparer.take(inputs[0], state)
         batch, after = preparation.batch, dict[str, pl.Series]()
-        cached_changes: dict[Seen, Changes] = {}
+        cached_changes: dict[CallInput, Changes] = {}
         for call, function in zip(self.agg_calls, self.accumulators, strict=True):
             if isinstance(function, Fold) and not is_distinct(call):
                 call_changes = group_changes(
@@ -298,12 +298,12 @@ class GroupAggregateKernel(Kernel):
             after[ROWS] = pl.Series(ROWS, batch.rows)
             after[BORN] = pl.Series(BORN, np.where(batch.fresh, now, born))
         current = frame_of([after[name] for name in self.group_columns], batch.groups)
-        there = batch.rows != 0
-        rows = np.flatnonzero(there)
+        live = batch.rows != 0
+        rows = np.flatnonzero(live)
         if len(rows):
-            whole = frame_of([*group_keys.get_columns(), *current.get_columns()], batch.groups)
-            upserts[0] = with_stamps(whole if len(rows) == batch.groups else rows_at(whole, rows), now)
-        removed_groups = rows_at(state[0], batch.known[(batch.known >= 0) & ~there])
+            groups = frame_of([*group_keys.get_columns(), *current.get_columns()], batch.groups)
+            upserts[0] = with_stamps(groups if len(rows) == batch.groups else rows_at(groups, rows), now)
+        removed_groups = rows_at(state[0], batch.state_rows[(batch.state_rows >= 0) & ~live])
         if removed_groups.height:
             deletes[0] = removed_groups[list(keys) or [ACCESS_TIME]]
         return GroupResult(batch, group_keys, current, upserts, deletes)
@@ -332,7 +332,7 @@ class GroupAggregateKernel(Kernel):
         # leftovers of the one before.
         times = np.full(batch.groups, now) if born is None else np.where(batch.fresh, now, np.maximum(born, now))
         place = 1 + len(self.values)
-        reset = np.flatnonzero(batch.fresh & (batch.known >= 0))
+        reset = np.flatnonzero(batch.fresh & (batch.state_rows >= 0))
         for number, (values, users) in enumerate(self.value_plan):
             changes = preparation.changes[number]
             upserts[1 + number], deletes[1 + number] = values.writes(changes, times)
@@ -428,7 +428,7 @@ class GroupAggregateKernel(Kernel):
         if not self.group_columns:
             return pl.DataFrame(height=batch.groups)
         rows = stack([groups[self.group_columns], self._initial])
-        return rows_at(rows, np.where(batch.fresh, groups.height, batch.known))
+        return rows_at(rows, np.where(batch.fresh, groups.height, batch.state_rows))
 
     def tracked_extremes(self, users: Sequence[tuple[int, int]]) -> list[tuple[int, TrackedExtreme]]:
         functions = [(i, self.accumulators[i]) for i, _ in users]
@@ -437,24 +437,24 @@ class GroupAggregateKernel(Kernel):
     def output(
         self, batch: Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
     ) -> pl.DataFrame:
-        old = batch.known >= 0
-        there = batch.rows != 0
+        old = batch.state_rows >= 0
+        live = batch.rows != 0
         old_groups = np.flatnonzero(old)
-        before = self.results(rows_at(keys, old_groups), rows_at(groups, batch.known[old_groups]))
+        before = self.results(rows_at(keys, old_groups), rows_at(groups, batch.state_rows[old_groups]))
         after = self.results(keys, current)
-        updates = old & there
+        updates = old & live
         if ttl == 0 and len(old_groups):
             same = np.ones(len(old_groups), bool)
             for name in before.columns[len(self._keys) :]:
                 same &= equal(before[name], after[name][old_groups])
             updates[old_groups[same]] = False
-        new = np.flatnonzero(updates | (there & ~old))
+        new = np.flatnonzero(updates | (live & ~old))
         kinds = np.where(old[new], np.int8(RowKind.UPDATE_AFTER), np.int8(RowKind.INSERT))
         output = with_kind(_rows(after, new), kinds)
-        left = np.flatnonzero(((updates & self.generate_update_before) | ~there)[old_groups])
+        left = np.flatnonzero(((updates & self.generate_update_before) | ~live)[old_groups])
         if not len(left):
             return output
-        kinds = np.where(there[old_groups[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
+        kinds = np.where(live[old_groups[left]], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE))
         place = np.concatenate([2 * old_groups[left], 2 * new + 1])
         return rows_at(stack([with_kind(_rows(before, left), kinds), output]), np.argsort(place))
 
@@ -491,12 +491,12 @@ def _distinct(
     function: Fold, call: AggCall, changes: ValueChanges, position: int, batch: Batch, retract: bool
 ) -> Changes:
     """What a DISTINCT call sees."""
-    if not function.ordered:
+    if not function.needs_order:
         return changes.of_call(position, batch.groups)
     call_changes, rows = changes.in_order(position, batch.groups, retract)
     if not function.sees_nulls and call_changes.column.null_count():
-        there = np.flatnonzero(call_changes.column.is_not_null().to_numpy())
-        call_changes, rows = _take(call_changes, there), rows[there]
+        present = np.flatnonzero(call_changes.column.is_not_null().to_numpy())
+        call_changes, rows = _take(call_changes, present), rows[present]
     return (
         call_changes
         if len(call.arg_list) < 2
@@ -515,7 +515,7 @@ def _take(changes: Changes, rows: Ints) -> Changes:
     )
 
 
-Seen = tuple[tuple[int, ...], str | None, bool, bool]
+CallInput = tuple[tuple[int, ...], str | None, bool, bool]
 """What a call sees: arguments, filter, whether NULLs count, and whether the arguments are packed into a struct."""
 
 
@@ -526,7 +526,7 @@ def group_changes(
     groups: int,
     call: AggCall,
     function: Fold,
-    cached_changes: dict[Seen, Changes],
+    cached_changes: dict[CallInput, Changes],
 ) -> Changes:
     """What a call sees that is not DISTINCT; calls that see the same share it through ``cached_changes``.
     User-defined functions see a struct of their arguments."""
@@ -537,14 +537,14 @@ def group_changes(
     keep: Bools | None = None if source[1] is None else truth(frame[source[1]])
     values = frame[column(call.arg_list[0])] if call.arg_list else None
     if values is not None and values.null_count() and not function.sees_nulls:
-        there = values.is_not_null().to_numpy()
-        keep = there if keep is None else keep & there
+        present = values.is_not_null().to_numpy()
+        keep = present if keep is None else keep & present
     second, third = (
         frame[column(call.arg_list[i])] if len(call.arg_list) > i and not is_user_function else None for i in (1, 2)
     )
     if is_user_function and len(call.arg_list) > 1:
         fields = (pl.col(column(a)).alias(f"{i}") for i, a in enumerate(call.arg_list))
         values = frame.select(pl.struct(fields)).to_series()
-    whole = Changes(groups, codes, values, signs, second, third)
-    cached_changes[source] = whole if keep is None else _take(whole, np.flatnonzero(keep))
+    all_changes = Changes(groups, codes, values, signs, second, third)
+    cached_changes[source] = all_changes if keep is None else _take(all_changes, np.flatnonzero(keep))
     return cached_changes[source]

@@ -38,9 +38,9 @@ class GroupTableAggregateKernel(GroupAggregateKernel):
     def output(
         self, batch: Batch, keys: pl.DataFrame, groups: pl.DataFrame, current: pl.DataFrame, ttl: int
     ) -> pl.DataFrame:
-        old_groups, there = np.flatnonzero(batch.known >= 0), np.flatnonzero(batch.rows != 0)
-        old = self._emitted_rows(groups[batch.known[old_groups]], old_groups)
-        new = self._emitted_rows(current[there], there)
+        old_groups, new_groups = np.flatnonzero(batch.state_rows >= 0), np.flatnonzero(batch.rows != 0)
+        old = self._emitted_rows(groups[batch.state_rows[old_groups]], old_groups)
+        new = self._emitted_rows(current[new_groups], new_groups)
         rows = pl.concat([old, new], rechunk=True)
         change = np.repeat(np.array([-1, 1]), [old.height, new.height])
         if ttl == 0 and rows.height:
@@ -63,7 +63,7 @@ class GroupTableAggregateKernel(GroupAggregateKernel):
         assert function is not None and isinstance(fold, UserFold)
         owners: list[int] = []
         cells: Sequence[list[object]] = [[] for _ in call.type.fields]
-        for number, accumulator in zip(numbers.tolist(), fold.opened(state), strict=True):
+        for number, accumulator in zip(numbers.tolist(), fold.load(state), strict=True):
             for emitted_row in function.rows((accumulator,), "emit_value"):
                 owners.append(number)
                 for column_cells, cell in zip(cells, row_cells(emitted_row, function, call.type), strict=True):

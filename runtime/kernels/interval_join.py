@@ -40,13 +40,13 @@ from stateplan.runtime.kernels.common.key_ids import (
     nulls,
     state_columns,
     truth,
-    unmatched,
     with_stamps,
     within,
+    without_match,
 )
 from stateplan.runtime.transforms.calc import CalcTransform
 
-_TIME, _DUE, _NUMBER, _MET = "@time", "@due", "@n", "@matched"
+_TIME, _DUE, _NUMBER, _HAS_MATCH = "@time", "@due", "@n", "@matched"
 
 
 @dataclass(frozen=True)
@@ -112,9 +112,9 @@ class IntervalJoinKernel(EventTimeKernel):
     def awaits(self) -> PendingWork | None:
         return OUTER_ROWS if self.by_clock and any(self._outer) else None
 
-    def waiting(self, state: Frames) -> int:
+    def count_pending(self, state: Frames) -> int:
         """The rows that an outer join keeps, and that have met nothing."""
-        return sum(int((~truth(state[i][_MET])).sum()) for i in (0, 1) if self._outer[i])
+        return sum(int((~truth(state[i][_HAS_MATCH])).sum()) for i in (0, 1) if self._outer[i])
 
     @property
     def watermark_delay(self) -> int:
@@ -147,7 +147,7 @@ class IntervalJoinKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         out = []
-        own = own_columns({_TIME: pl.Int64(), _DUE: pl.Int64(), _NUMBER: pl.Int64(), _MET: pl.Boolean()})
+        own = own_columns({_TIME: pl.Int64(), _DUE: pl.Int64(), _NUMBER: pl.Int64(), _HAS_MATCH: pl.Boolean()})
         for i, name in enumerate(("leftCache", "rightCache")):
             lookup = tuple(dict.fromkeys(self._keys[i]))
             schema = {**field_columns(self._types[i], i), **own}
@@ -190,9 +190,9 @@ class IntervalJoinKernel(EventTimeKernel):
             is_written = ~leaves & fresh
             if self._outer[side]:
                 is_written[: rows.stored_count] = ~leaves[: rows.stored_count] & (
-                    rows.has_match[: rows.stored_count] & ~truth(stored_rows[_MET])
+                    rows.has_match[: rows.stored_count] & ~truth(stored_rows[_HAS_MATCH])
                 )
-            keep = rows.frame.with_columns(pl.Series(_MET, rows.has_match)).filter(is_written)
+            keep = rows.frame.with_columns(pl.Series(_HAS_MATCH, rows.has_match)).filter(is_written)
             dead = rows.frame.filter(leaves & ~fresh)[list(self.tables[side].identity)]
             upserts.append(with_stamps(keep, now) if keep.height else None)
             deletes.append(dead if dead.height else None)
@@ -224,7 +224,7 @@ class IntervalJoinKernel(EventTimeKernel):
                 pl.Series(_TIME, times),
                 pl.Series(_DUE, times + (max_distance + 1)),
                 pl.Series(_NUMBER, np.arange(n, n + height), dtype=pl.Int64),
-                pl.Series(_MET, np.zeros(height, bool)),
+                pl.Series(_HAS_MATCH, np.zeros(height, bool)),
             ]
         )
         # As in Flink event time begins in 1970, also before there is a watermark.
@@ -234,9 +234,9 @@ class IntervalJoinKernel(EventTimeKernel):
         )
         waits = early & (self.lower <= self.upper)
         if not self._outer[side]:
-            waits &= ~unmatched(new_rows, self._keys[side], self.spec.filter_nulls)
+            waits &= ~without_match(new_rows, self._keys[side], self.spec.filter_nulls)
         frame = pl.concat([stored_rows[list(table.schema)], fresh])
-        has_match = frame[_MET].to_numpy().copy()
+        has_match = frame[_HAS_MATCH].to_numpy().copy()
         return _Rows(
             frame, stored_rows.height, np.concatenate([np.ones(stored_rows.height, bool), waits]), has_match, late
         )
@@ -275,7 +275,7 @@ class IntervalJoinKernel(EventTimeKernel):
             return lefts[:0], rights[:0]
         frames = left.frame[lefts], right.frame[rights]
         filters = self.spec.filter_nulls
-        matching = [~unmatched(frame, keys, filters) for frame, keys in zip(frames, self._keys, strict=True)]
+        matching = [~without_match(frame, keys, filters) for frame, keys in zip(frames, self._keys, strict=True)]
         lefts, rights = lefts[matching[0]], rights[matching[1]]
         names = columns(len(self._keys[0]))
         key_frames = [

@@ -143,7 +143,7 @@ class JoinKernel(Kernel):
         if right.height:
             present = left_state[left_side.fields]
             if left_change is not None:
-                present = pl.concat([without(present, left_change.gone), left_change.new], rechunk=True)
+                present = pl.concat([without(present, left_change.removals), left_change.new], rechunk=True)
             if present.height:
                 parts.append(self._match(1, _netted(right, right_side), present, now))
         kinds = any(KIND in frame.columns for frame in inputs)

@@ -43,7 +43,7 @@ from stateplan.runtime.kernels.common.match_expressions import Condition, Evalua
 
 _STATE = "matchState"
 _NUMBER, _DUE, _AT, _EVENT = "@number", "@due", "@time", "@event"
-_NEXT, _WAITING = "@next", "@waiting"
+_NEXT, _BUFFERED = "@next", "@waiting"
 _PARTIALS, _COMPLETE = "partials", "complete"
 _CODE = "@code"
 _LAST_TIME = 253_402_300_799_999
@@ -83,13 +83,13 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         matches = dict.fromkeys((_PARTIALS, _COMPLETE), StateColumn(pl.List(pl.Int64()), ""))
-        waiting = {**self._columns, **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
-        numbers = own_columns(dict.fromkeys((_NEXT, _WAITING, _EVENT, _DUE), pl.Int64()))
+        buffer = {**self._columns, **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
+        numbers = own_columns(dict.fromkeys((_NEXT, _BUFFERED, _EVENT, _DUE), pl.Int64()))
         row_types = {**self._columns, **own_columns({_EVENT: pl.Int64(), _AT: pl.Int64()})}
         keys = {name: self._columns[name] for name in self._keys}
         waits = (*self._keys, _NUMBER)
         return (
-            StateTable(f"{_STATE}.waiting", 0, waits, waits, waiting, due=_DUE),
+            StateTable(f"{_STATE}.waiting", 0, waits, waits, buffer, due=_DUE),
             StateTable(f"{_STATE}.matches", 0, self._keys, self._keys, {**keys, **numbers, **matches}, due=_DUE),
             StateTable(f"{_STATE}.rows", 0, self._keys, (*self._keys, _EVENT), row_types),
         )
@@ -120,9 +120,9 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
             RunError: RUN061, when the input is not insert-only; RUN066, for a match that AFTER MATCH SKIP cannot leave.
             DataError: DATA301, where Flink would fail the job on a row.
         """
-        frame, (waiting, key_state, stored_rows) = insertions(inputs[0], "Match"), state
-        ids, (input_codes, waiting_codes, there, old) = ids_of((frame, waiting, key_state, stored_rows), self._keys)
-        place = positions(there, ids.count)
+        frame, (buffer, key_state, stored_rows) = insertions(inputs[0], "Match"), state
+        ids, (input_codes, waiting_codes, theirs, old) = ids_of((frame, buffer, key_state, stored_rows), self._keys)
+        place = positions(theirs, ids.count)
         before = _Before(key_state, place)
         following, events = before.numbers(_NEXT), before.numbers(_EVENT)
         times = self._times(frame, now)
@@ -137,18 +137,18 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         clock = watermark.now if self.event_time else now
         advances = not self.event_time or watermark.now > watermark.before
         out_now = (times <= clock) & advances
-        pending = before.numbers(_WAITING) + np.bincount(owners[~out_now], minlength=ids.count)
+        pending = before.numbers(_BUFFERED) + np.bincount(owners[~out_now], minlength=ids.count)
         pending -= np.bincount(waiting_codes, minlength=ids.count)
-        due_rows = self._released_rows(waiting, waiting_codes, fresh, owners, out_now)
+        due_rows = self._released_rows(buffer, waiting_codes, fresh, owners, out_now)
         rows, fresh_rows = self._sequence(stored_rows, old, due_rows, place, events)
         matching = self._run_automaton(rows, fresh_rows, before, events, ids.count, clock if advances else None, now)
         is_touched = np.bincount(np.concatenate([owners, waiting_codes]), minlength=ids.count) > 0
         idle = matching.idle & (pending == 0)
         write = np.flatnonzero((is_touched | matching.is_changed) & ~idle)
         removed_keys = np.flatnonzero(idle & (place >= 0))
-        key_upserts = self._key_frame((frame, waiting, key_state, stored_rows), ids.first)[write].with_columns(
+        key_upserts = self._key_frame((frame, buffer, key_state, stored_rows), ids.first)[write].with_columns(
             pl.Series(_NEXT, following[write]),
-            pl.Series(_WAITING, pending[write]),
+            pl.Series(_BUFFERED, pending[write]),
             pl.Series(_EVENT, matching.events[write]),
             pl.Series(_PARTIALS, [matching.partials[c] for c in write.tolist()], dtype=pl.List(pl.Int64())),
             pl.Series(_COMPLETE, [matching.complete[c] for c in write.tolist()], dtype=pl.List(pl.Int64())),
@@ -166,7 +166,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
                 with_stamps(new, now) if new.height else None,
             ],
             [
-                waiting[[*self._keys, _NUMBER]] if waiting.height else None,
+                buffer[[*self._keys, _NUMBER]] if buffer.height else None,
                 key_state[list(self._keys) or [ACCESS_TIME]][place[removed_keys]] if len(removed_keys) else None,
                 row_deletes if row_deletes.height else None,
             ],
@@ -182,13 +182,13 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         return time.cast(pl.Datetime("ms")).to_physical().to_numpy()
 
     def _released_rows(
-        self, waiting: pl.DataFrame, waiting_codes: Ints, fresh: pl.DataFrame, owners: Ints, out_now: Bools
+        self, buffer: pl.DataFrame, waiting_codes: Ints, fresh: pl.DataFrame, owners: Ints, out_now: Bools
     ) -> pl.DataFrame:
         """The rows that are due, by key and in the order in which they are taken."""
         names = [*self._fields, _NUMBER, _DUE]
         mine = fresh[names].filter(pl.Series(out_now))
         codes = np.concatenate([waiting_codes, owners[out_now]])
-        rows = pl.concat([waiting[names], mine]).with_columns(pl.Series(_CODE, codes, dtype=pl.Int64))
+        rows = pl.concat([buffer[names], mine]).with_columns(pl.Series(_CODE, codes, dtype=pl.Int64))
         fields = self.order.fields[1:]
         return rows.sort(
             [_CODE, _DUE, *(column(f.index) for f in fields), _NUMBER],
@@ -261,9 +261,9 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
             run = _Run(self.automaton, conditions, numbers, times, begin, end)
             variables = len(self.automaton.variables)
             matcher = run.begun(*(_read(of[code], variables) for of in (matching.partials, matching.complete)))
-            matching.found += [(code, *m) for m in run.over(matcher, new, openers)]
+            matching.matches += [(code, *m) for m in run.over(matcher, new, openers)]
             if clock is not None:
-                matching.found += [(code, *m) for m in run.expired(matcher, clock)]
+                matching.matches += [(code, *m) for m in run.expired(matcher, clock)]
             matching.update(code, matcher, run, self.automaton.within, end - new)
         return matching
 
@@ -281,7 +281,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
     def _output(self, rows: pl.DataFrame, matching: _Matching, now: int) -> pl.DataFrame:
         """One row for each match, in the order of their time."""
         width = len(self.key_fields) + len(self.measures.rests)
-        matches = sorted(matching.found, key=lambda m: m[3])
+        matches = sorted(matching.matches, key=lambda m: m[3])
         if not matches:
             schema = [*(self._fields[k] for k in self._keys), *(r.type.polars() for r in self.measures.rests)]
             return pl.DataFrame(schema={column(i): schema[i] for i in range(width)})
@@ -293,7 +293,7 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         return pl.DataFrame([s.alias(column(i)) for i, s in enumerate((*keys, *values))])
 
 
-_Found = tuple[int, int, tuple[int, ...], int]
+_FullMatch = tuple[int, int, tuple[int, ...], int]
 """A match: its key, the position of its first row, how many rows each variable has, its time."""
 
 
@@ -307,18 +307,18 @@ class _Before:
 
     def __init__(self, key_state: pl.DataFrame, place: Ints) -> None:
         self._key_state, self._place = key_state, place
-        self._there = place >= 0
+        self._present = place >= 0
 
     def numbers(self, name: str) -> Ints:
         out = np.zeros(len(self._place), np.int64)
-        out[self._there] = self._key_state[name].to_numpy()[self._place[self._there]]
+        out[self._present] = self._key_state[name].to_numpy()[self._place[self._present]]
         return out
 
     def due(self, clock: int) -> Bools:
         """Which keys have a match that is too old."""
         due = self._key_state[_DUE].fill_null(START).to_numpy()
         out = np.zeros(len(self._place), bool)
-        out[self._there] = due[self._place[self._there]] <= clock
+        out[self._present] = due[self._place[self._present]] <= clock
         return out
 
     def values(self, name: str) -> list[Any]:
@@ -415,14 +415,14 @@ class _Matching:
     """What a micro-batch leaves of the matches of each key.
 
     Attributes:
-        found: the matches that are emitted.
+        matches: the matches that are emitted.
         idle: keys without a match that has begun.
         is_changed: keys whose matches have changed.
         stays: which rows are needed further on.
     """
 
     def __init__(self, before: _Before, height: int, events: Ints, begins: Ints, ends: Ints) -> None:
-        self.found: list[_Found] = []
+        self.matches: list[_FullMatch] = []
         self.idle = begins == ends
         self.is_changed = np.zeros(len(begins), bool)
         self.stays = np.ones(height, bool)

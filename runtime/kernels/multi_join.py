@@ -141,11 +141,11 @@ class MultiJoinKernel(Kernel):
             change = side.change(frame, state_rows, has_state=True)
             upserts.append(with_stamps(change.upserts, now) if change.upserts.height else None)
             deletes.append(change.deletes)
-            missing_rows = _unknown(side, frame, rows)
-            going = pl.concat([rows[change.gone], missing_rows], rechunk=True)
+            missing_rows = _absent_rows(side, frame, rows)
+            going = pl.concat([rows[change.removals], missing_rows], rechunk=True)
             before.append(pl.concat([rows, missing_rows], rechunk=True))
             changes.append(_difference(going, change.new))
-            after.append(pl.concat([without(rows, change.gone), change.new], rechunk=True))
+            after.append(pl.concat([without(rows, change.removals), change.new], rechunk=True))
         out = self._changed_rows(before, changes, after, now)
         return Step(self._output(out, any(KIND in frame.columns for frame in inputs)), upserts, deletes)
 
@@ -225,7 +225,7 @@ class MultiJoinKernel(Kernel):
         return matches if has_sign else matches.drop(_SIGN)
 
 
-def _unknown(side: Side, frame: pl.DataFrame, state_rows: pl.DataFrame) -> pl.DataFrame:
+def _absent_rows(side: Side, frame: pl.DataFrame, state_rows: pl.DataFrame) -> pl.DataFrame:
     """The rows that are retracted by ``frame`` but are neither in ``state_rows`` nor inserted before."""
     retractions = is_retraction(frame)
     rows = frame[side.fields]
@@ -233,22 +233,22 @@ def _unknown(side: Side, frame: pl.DataFrame, state_rows: pl.DataFrame) -> pl.Da
         return rows[:0]
     by = list(side.table.identity) if side.unique else side.fields
     ids, (codes, before) = ids_of((rows, state_rows), by)
-    there = np.bincount(before, minlength=ids.count)
+    start = np.bincount(before, minlength=ids.count)
     if side.unique:
         first = positions(codes[::-1], ids.count)
         first = np.where(first >= 0, len(codes) - 1 - first, -1)
-        missing_rows = first[(first >= 0) & (there == 0)]
+        missing_rows = first[(first >= 0) & (start == 0)]
         return rows[np.sort(missing_rows[retractions[missing_rows]])]
     change = signs(frame)
     assert change is not None
     order = stable_order(codes)
-    sorted_codes, running = codes[order], np.cumsum(change[order])
+    sorted_codes, totals = codes[order], np.cumsum(change[order])
     starts = np.flatnonzero(np.r_[True, sorted_codes[1:] != sorted_codes[:-1]])
-    base = np.repeat(running[starts] - change[order][starts], np.diff(np.r_[starts, len(order)]))
-    lowest = np.minimum.reduceat(running - base, starts)
+    base = np.repeat(totals[starts] - change[order][starts], np.diff(np.r_[starts, len(order)]))
+    lowest = np.minimum.reduceat(totals - base, starts)
     numbers = sorted_codes[starts]
-    missing = np.maximum(0, -(lowest + there[numbers]))
-    return rows[np.repeat(order[starts], missing)]
+    deficits = np.maximum(0, -(lowest + start[numbers]))
+    return rows[np.repeat(order[starts], deficits)]
 
 
 def _difference(was: pl.DataFrame, now: pl.DataFrame) -> pl.DataFrame:

@@ -52,8 +52,8 @@ from stateplan.runtime.kernels.common.over import (
     UNTIL,
     OverKernel,
     Playback,
-    joined,
     wide,
+    with_more,
 )
 from stateplan.runtime.kernels.common.over_frames import first_after
 
@@ -94,28 +94,28 @@ class ProctimeOverKernel(OverKernel):
         frame_rows, stale = self._rows_in_reach(state[1], state_rows)
         rows = self._with_times(frame, state_rows, now)
         playback = self._play(rows, state_rows, frame_rows, [], now)
-        there = playback.place >= 0
+        is_old = playback.place >= 0
         following = np.bincount(playback.owners, minlength=playback.count)
-        following[there] += state_rows[NEXT].to_numpy()[playback.place[there]]
+        following[is_old] += state_rows[NEXT].to_numpy()[playback.place[is_old]]
         own = {NEXT: following}
         until = np.full(playback.count, -1, np.int64)
         if self.frame.rows:
-            until[there] = state_rows[ACCESS_TIME].to_numpy()[playback.place[there]] + ttl[0]
+            until[is_old] = state_rows[ACCESS_TIME].to_numpy()[playback.place[is_old]] + ttl[0]
             until = np.where(now + ttl[0] > until, now + ttl[0] * 3 // 2, until)
             stamps = np.full(playback.count, now) if ttl[0] == 0 else until - ttl[0]
             rows_stamps = stamps if ttl[0] else np.full(playback.count, ALWAYS)
             row_upserts, expired_rows = self._rows_written(playback.walk, rows_stamps[playback.walk.owners])
         else:
             preceding = self.frame.preceding or 0
-            until[there] = state_rows[UNTIL].to_numpy()[playback.place[there]]
+            until[is_old] = state_rows[UNTIL].to_numpy()[playback.place[is_old]]
             own[UNTIL] = np.where(until < now + preceding + 1, now + preceding * 3 // 2 + 1, until)
             stamps = np.full(playback.count, now)
             row_upserts, expired_rows = self._rows_written(playback.walk, playback.walk.times)
-        whole = wide(playback.keys, playback.after, own)
+        parts = wide(playback.keys, playback.after, own)
         return Step(
             self._in_arrival_order(playback),
-            [with_stamps(whole, stamps), row_upserts],
-            [None, joined(expired_rows, stale, row_upserts)],
+            [with_stamps(parts, stamps), row_upserts],
+            [None, with_more(expired_rows, stale, row_upserts)],
         )
 
     def _unbounded(
@@ -131,9 +131,9 @@ class ProctimeOverKernel(OverKernel):
         """The rows with their time and number."""
         numbers = np.arange(frame.height)
         if state_rows is not None:
-            ids, (there, mine) = ids_of((state_rows, frame), self._keys)
+            ids, (theirs, mine) = ids_of((state_rows, frame), self._keys)
             following = np.zeros(ids.count, np.int64)
-            following[there] = state_rows[NEXT].to_numpy()
+            following[theirs] = state_rows[NEXT].to_numpy()
             numbers = following[mine] + ranks(mine)
         return frame.with_columns(pl.lit(now, dtype=pl.Int64).alias(AT), pl.Series(NUMBER, numbers, dtype=pl.Int64))
 
@@ -179,10 +179,10 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        waiting = {**self._columns, **own_columns({NUMBER: pl.Int64(), DUE: pl.Int64()})}
+        buffer = {**self._columns, **own_columns({NUMBER: pl.Int64(), DUE: pl.Int64()})}
         identity = (*self._keys, NUMBER)
         return (
-            StateTable(f"{STATE}.waiting", 0, identity, identity, waiting, due=DUE),
+            StateTable(f"{STATE}.waiting", 0, identity, identity, buffer, due=DUE),
             self._partition_table(UNTIL if self._is_range else None),
             *([self._row_table()] if self.frame.bounded else self._value_tables()),
         )
@@ -223,18 +223,18 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
             np.flatnonzero(has_state & ~life.is_cleared),
             np.flatnonzero(came.touched_keys.has_state & life.is_cleared),
         )
-        keys = self._key_frame((came.rows, came.waiting, came.state_rows, came.held), came.first)
-        whole = wide(keys, playback.after, life.own)
-        rest, waiting = due.fresh.filter(pl.Series(~due.out_now)), came.waiting
+        keys = self._key_frame((came.rows, came.buffer, came.state_rows, came.stored_rows), came.first)
+        rows_of_keys = wide(keys, playback.after, life.own)
+        rest, buffer = due.fresh.filter(pl.Series(~due.out_now)), came.buffer
         return Step(
             playback.out,
             [
                 with_stamps(rest, ALWAYS) if rest.height else None,
-                with_stamps(whole[write], life.stamps[write]) if len(write) else None,
+                with_stamps(rows_of_keys[write], life.stamps[write]) if len(write) else None,
                 *playback.row_upserts,
             ],
             [
-                waiting[[*self._keys, NUMBER]] if waiting.height else None,
+                buffer[[*self._keys, NUMBER]] if buffer.height else None,
                 came.state_rows[list(self._keys) or [ACCESS_TIME]][came.touched_keys.place[cleared_keys]]
                 if len(cleared_keys)
                 else None,
@@ -245,13 +245,13 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
 
     def _came(self, inputs: Frames, state: Frames) -> _Came:
         """A micro-batch with the state of its partitions. Raises RunError RUN061, the input is not insert-only."""
-        rows, (waiting, state_rows) = insertions(inputs[0], "OverAggregate"), state[:2]
+        rows, (buffer, state_rows) = insertions(inputs[0], "OverAggregate"), state[:2]
         frame_rows, stale = self._rows_in_reach(state[2] if self.frame.bounded else self._no_rows, state_rows)
-        ids, (arrival_codes, waiting_codes, there, old) = ids_of((rows, waiting, state_rows, frame_rows), self._keys)
-        touched_keys = _TouchedKeys(ids.count, positions(there, ids.count), state_rows)
+        ids, (arrival_codes, waiting_codes, theirs, old) = ids_of((rows, buffer, state_rows, frame_rows), self._keys)
+        touched_keys = _TouchedKeys(ids.count, positions(theirs, ids.count), state_rows)
         return _Came(
             rows,
-            waiting,
+            buffer,
             state_rows,
             frame_rows,
             stale,
@@ -273,7 +273,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         )
         out_now = (times <= watermark.now) & (watermark.now > watermark.before)
         names = [*self._fields, NUMBER, DUE]
-        due_rows = pl.concat([came.waiting[names], fresh[names].filter(pl.Series(out_now))]).rename({DUE: AT})
+        due_rows = pl.concat([came.buffer[names], fresh[names].filter(pl.Series(out_now))]).rename({DUE: AT})
         return _Due(fresh, owners, times, out_now, due_rows, np.concatenate([came.waiting_codes, owners[out_now]]))
 
     def _life(self, came: _Came, due: _Due, last: Ints, now: int, ttl: int, watermark: Watermark) -> _Life:
@@ -306,13 +306,13 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         resting = ~life.is_cleared
         if not due.due_rows.height:
             return _Playback(self._empty(), after, none, list(none), resting)
-        playback = self._play(due.due_rows, came.state_rows, came.held, values, now, peers=not self.frame.rows)
+        playback = self._play(due.due_rows, came.state_rows, came.stored_rows, values, now, peers=not self.frame.rows)
         mine = due.codes[np.unique(playback.owners, return_index=True)[1]]
         resting[mine] = False
         if self._call_columns:
-            where = np.arange(came.count)
-            where[mine] = came.count + np.arange(playback.count)
-            after = pl.concat([after, playback.after])[where]
+            places = np.arange(came.count)
+            places[mine] = came.count + np.arange(playback.count)
+            after = pl.concat([after, playback.after])[places]
         out = playback.out[np.argsort(playback.walk.times[playback.walk.new], kind="stable")]
         row_upserts, row_deletes = self._row_writes(playback, life.rows_stamps[mine], life.is_cleared[mine])
         return _Playback(out, after, row_upserts, row_deletes, resting)
@@ -320,13 +320,14 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
     def _keep_rows(self, came: _Came, life: _Life, writes: _Playback) -> None:
         """The rows of a partition live as long as it: what is written and removed of those that stay."""
         stamps = life.rows_stamps[came.old]
-        again = np.flatnonzero(writes.resting[came.old] & (came.held[ACCESS_TIME].to_numpy() != stamps))
-        if len(again):
-            rows, row_upserts = with_stamps(came.held.drop(ACCESS_TIME)[again], stamps[again]), writes.row_upserts[0]
+        renewals = np.flatnonzero(writes.resting[came.old] & (came.stored_rows[ACCESS_TIME].to_numpy() != stamps))
+        if len(renewals):
+            rows = with_stamps(came.stored_rows.drop(ACCESS_TIME)[renewals], stamps[renewals])
+            row_upserts = writes.row_upserts[0]
             writes.row_upserts[0] = rows if row_upserts is None else pl.concat([row_upserts, rows])
-        cleared_rows = came.held[[*self._keys, NUMBER]][np.flatnonzero(life.is_cleared[came.old])]
-        writes.row_deletes[0] = joined(
-            joined(writes.row_deletes[0], cleared_rows, None), came.stale, writes.row_upserts[0]
+        cleared_rows = came.stored_rows[[*self._keys, NUMBER]][np.flatnonzero(life.is_cleared[came.old])]
+        writes.row_deletes[0] = with_more(
+            with_more(writes.row_deletes[0], cleared_rows, None), came.stale, writes.row_upserts[0]
         )
 
     @cached_property
@@ -361,19 +362,19 @@ class _Came:
 
     Attributes:
         rows: those that arrived.
-        waiting: those in state that are due.
+        buffer: those in state that are due.
         state_rows: the state of the partitions.
-        held: rows in state that frames reach.
+        stored_rows: rows in state that frames reach.
         stale: rows in state that no frame reaches.
         count, first: how many partitions, and where each has its first row among all of these frames.
-        arrival_codes, waiting_codes, old: the partition of each row of ``rows``, ``waiting``, ``held``.
+        arrival_codes, waiting_codes, old: the partition of each row of ``rows``, ``buffer``, ``stored_rows``.
         touched_keys: the state by partition.
     """
 
     rows: pl.DataFrame
-    waiting: pl.DataFrame
+    buffer: pl.DataFrame
     state_rows: pl.DataFrame
-    held: pl.DataFrame
+    stored_rows: pl.DataFrame
     stale: pl.DataFrame
     count: int
     first: Ints
@@ -484,17 +485,17 @@ def _cleanup(owners: Ints, times: Ints, until: Ints, preceding: int) -> Ints:
     return out
 
 
-def _retention(until: Ints, waiting: Bools, has_rows: Bools, now: int, ttl: int) -> Ints:
+def _retention(until: Ints, has_buffer: Bools, has_rows: Bools, now: int, ttl: int) -> Ints:
     """Per partition when its state is cleaned up, in processing time.
 
     Args:
         until: when it was to be.
-        waiting: where rows waited for the watermark: there it is put off.
+        has_buffer: where rows waited for the watermark: there it is put off.
         has_rows: which partitions are touched.
     """
     if ttl == 0:
         return until
     plan = ttl * 3 // 2
-    late = waiting & (until <= now)
+    late = has_buffer & (until <= now)
     out = np.where(late, until + ((now - until) // plan + 1) * plan, until)
     return np.where(has_rows & (now + ttl > out), now + plan, out)

@@ -29,7 +29,7 @@ from stateplan.runtime.kernels.common.key_ids import (
     with_kind,
     with_stamps,
 )
-from stateplan.runtime.kernels.common.over import ALWAYS, NEXT, NUMBER, STATE, OverKernel, joined, wide
+from stateplan.runtime.kernels.common.over import ALWAYS, NEXT, NUMBER, STATE, OverKernel, wide, with_more
 from stateplan.runtime.kernels.common.over_frames import Walk
 
 
@@ -75,20 +75,20 @@ class NonTimeOverKernel(OverKernel):
         numbers = np.concatenate([stored_rows[NUMBER].to_numpy(), first + np.arange(new_rows.height)])
         old = np.arange(rows.height) < stored_rows.height
         stays, is_applied = self._left(rows, stored_rows.height, change)
-        ids, (there, mine) = ids_of((rows, key_state), self._keys)
-        output = self._changes(rows, there, ids.count, numbers, old, stays)
+        ids, (theirs, mine) = ids_of((rows, key_state), self._keys)
+        output = self._changes(rows, theirs, ids.count, numbers, old, stays)
 
         is_touched = np.zeros(ids.count, bool)
-        is_touched[there[stored_rows.height :][is_applied]] = True
-        left = np.bincount(there[stays], minlength=ids.count) > 0
+        is_touched[theirs[stored_rows.height :][is_applied]] = True
+        left = np.bincount(theirs[stays], minlength=ids.count) > 0
         parts = np.flatnonzero(is_touched & left)
         keys = narrow(rows, self._keys)[ids.first[parts]]
-        whole = wide(keys, pl.DataFrame(height=len(parts)), {NEXT: np.full(len(parts), first + new_rows.height)})
+        heads = wide(keys, pl.DataFrame(height=len(parts)), {NEXT: np.full(len(parts), first + new_rows.height)})
         access = np.concatenate([stored_rows[ACCESS_TIME].to_numpy(), np.full(new_rows.height, -1)])
         stamp = now + ttl[0] // 2 if ttl[0] else ALWAYS
         if ttl[0]:
-            again = is_touched[there] & ((access < now) | (access > now + ttl[0]))
-            write = np.flatnonzero(stays & (~old | again))
+            renews = is_touched[theirs] & ((access < now) | (access > now + ttl[0]))
+            write = np.flatnonzero(stays & (~old | renews))
         else:
             write = np.flatnonzero(stays & ~old)
         row_upserts = rows[write].hstack([pl.Series(NUMBER, numbers[write], dtype=pl.Int64)])
@@ -98,10 +98,10 @@ class NonTimeOverKernel(OverKernel):
         empty_keys = np.flatnonzero(empty & ~left)
         return Step(
             output,
-            [with_stamps(whole, now) if len(parts) else None, with_stamps(row_upserts, stamp) if len(write) else None],
+            [with_stamps(heads, now) if len(parts) else None, with_stamps(row_upserts, stamp) if len(write) else None],
             [
                 self._empty_partitions(rows, ids.first[empty_keys]),
-                joined(row_deletes if row_deletes.height else None, stale, row_upserts),
+                with_more(row_deletes if row_deletes.height else None, stale, row_upserts),
             ],
             missed=int((~is_applied).sum()),
         )
@@ -153,7 +153,7 @@ class NonTimeOverKernel(OverKernel):
         rows_of_changes = np.flatnonzero(has_change[parts] & (old | stays))
         if not len(rows_of_changes):
             return with_kind(self._empty(), np.zeros(0, np.int8))
-        order, ties = self._ordered(rows, parts, numbers, rows_of_changes)
+        order, ties = self._by_order(rows, parts, numbers, rows_of_changes)
         silent = self._unchanged_before(parts[order], ties, (old != stays)[order])
         # Each partition twice: as it was, and as it is; without those of which no row has a new value.
         twice = np.concatenate([np.flatnonzero(old[order]), np.flatnonzero(stays[order])])
@@ -176,9 +176,9 @@ class NonTimeOverKernel(OverKernel):
         )
         distinct = {a: _first_values(walk, column(a)) for a in self._distinct}
         values = self._values(walk, self._initial_of(walk.parts), distinct)[0]
-        return self._changed_rows(values, order[twice][walk.asked], is_new[walk.asked], old, stays)
+        return self._changed_rows(values, order[twice][walk.output_rows], is_new[walk.output_rows], old, stays)
 
-    def _ordered(self, rows: pl.DataFrame, parts: Ints, numbers: Ints, row_numbers: Ints) -> tuple[Ints, Ints]:
+    def _by_order(self, rows: pl.DataFrame, parts: Ints, numbers: Ints, row_numbers: Ints) -> tuple[Ints, Ints]:
         """The chosen rows by partition, order and arrival; and ascending numbers, equal for rows of equal order."""
         by = rows[column(self.order)][row_numbers].alias("v")
         frame = pl.DataFrame([pl.Series("p", parts[row_numbers]), by, pl.Series("n", numbers[row_numbers])])

@@ -98,7 +98,7 @@ class GlobalGroupAggregateKernel(Kernel):
             call_changes = replace(changes.of_call(position, batch.groups, function.sees_nulls), now=now, ttl=lifetime)
             return partials.distinct_changes(i, call_changes, frame, batch.codes)
 
-        after = partials.merged(preparation.before, frame, at)
+        after = partials.merge(preparation.before, frame, at)
         return partials.kernel.taken_in(preparation, state, partials.keys, after, distinct, now, ttl)
 
     def _merge_partials(self, frame: pl.DataFrame, state: Frames) -> Preparation:
@@ -115,7 +115,7 @@ class GlobalGroupAggregateKernel(Kernel):
         changes = []
         for i, (values, state_rows) in enumerate(zip(kernel.values, state[1:], strict=False)):
             owner, pairs = self.partials.pairs(i, frame)
-            changes.append(values.merged(pairs, codes[owner], state_rows, born))
+            changes.append(values.merge(pairs, codes[owner], state_rows, born))
         return kernel.prepare_groups(frame, state, batch, before, born, changes)
 
 
@@ -137,12 +137,12 @@ class IncrementalGroupAggregateKernel(Kernel):
     Attributes:
         partials: the partial results of the input.
         final: what the output looks like, as the global phase reads it.
-        kept: which keys of the input are keys of the output.
+        keys_out: which keys of the input are keys of the output.
     """
 
     partials: Partials
     final: Partials
-    kept: tuple[int, ...]
+    keys_out: tuple[int, ...]
 
     @cached_property
     def _distinct(self) -> list[tuple[int, Values, list[tuple[int, int]]]]:
@@ -177,13 +177,13 @@ class IncrementalGroupAggregateKernel(Kernel):
         upserts: list[pl.DataFrame | None] = []
         deletes: list[pl.DataFrame | None] = []
         start = kernel.initial_rows(count)
-        parts = self.partials.merged(
+        parts = self.partials.merge(
             start, frame, Changes(count, codes, None, None, now=now, ttl=self.partials.kernel.ttl_of_lists(ttl))
         )
         times = np.full(count, now)
         for (number, values, users), state_rows in zip(self._distinct, state, strict=True):
             owner, pairs = self.partials.pairs(number, frame)
-            changes = values.merged(pairs, codes[owner], state_rows, None)
+            changes = values.merge(pairs, codes[owner], state_rows, None)
             wrote, removed_pairs = values.writes(changes, times)
             upserts.append(wrote)
             deletes.append(removed_pairs)
@@ -195,7 +195,8 @@ class IncrementalGroupAggregateKernel(Kernel):
                 )
                 parts.update({s.name: s for s in accumulator.partial(call_changes)})
         out = [
-            frame[self.partials.keys[k]][first].alias(name) for k, name in zip(self.kept, self.final.keys, strict=True)
+            frame[self.partials.keys[k]][first].alias(name)
+            for k, name in zip(self.keys_out, self.final.keys, strict=True)
         ]
         for i, fold in self.final.folds:
             out += _final_parts(i, kernel.agg_calls[i].function, parts, fold)

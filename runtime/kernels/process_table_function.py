@@ -96,7 +96,7 @@ class ProcessTableKernel(Kernel):
         key = tuple(self.key)
         access = Access(by_others=len(self.call.tables) > 1, input=0)
         out = [
-            StateTable(values.declared.name, slot, key, key, {**self.key, **values.columns}, access=access)
+            StateTable(values.declaration.name, slot, key, key, {**self.key, **values.columns}, access=access)
             for slot, values in enumerate(self._values)
         ]
         lasting = Access(lasting=True, input=0)
@@ -108,11 +108,11 @@ class ProcessTableKernel(Kernel):
         for i in self._ordered_inputs:
             lasting = Access(lasting=True, input=i)
             fields = field_columns(self.call.tables[i].row, i)
-            waiting = own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})
+            buffer = own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})
             mine = tuple(columns(self.call.tables[i].partition))
             out += [
                 StateTable(
-                    f"{prefix}.waiting{i}", 0, mine, (*mine, _NUMBER), {**fields, **waiting}, due=_DUE, access=lasting
+                    f"{prefix}.waiting{i}", 0, mine, (*mine, _NUMBER), {**fields, **buffer}, due=_DUE, access=lasting
                 ),
                 StateTable(
                     f"{prefix}.arrived{i}",
@@ -130,7 +130,7 @@ class ProcessTableKernel(Kernel):
         """The number of the table of timers, if there is one."""
         return len(self._states)
 
-    def _waiting(self, place: int) -> int:
+    def _buffer_of(self, place: int) -> int:
         """The number of the table of rows that wait, of the input ``self._ordered_inputs[place]``."""
         return len(self._states) + self.call.process.timers + 2 * place
 
@@ -148,13 +148,13 @@ class ProcessTableKernel(Kernel):
         out: list[pl.DataFrame | None] = [None] * len(self.tables)
         key_frames = [self.keys_of(f, i) for i, f in enumerate(inputs) if f.height and not self.call.tables[i].order]
         for place, i in enumerate(self._ordered_inputs):
-            waiting = state[self._waiting(place)]
-            both = [f for f in (self.keys_of(inputs[i], i), self.keys_of(waiting, i)) if f.height]
+            buffer = state[self._buffer_of(place)]
+            both = [f for f in (self.keys_of(inputs[i], i), self.keys_of(buffer, i)) if f.height]
             key_frames += both
             if both:
                 partition_keys = pl.concat(both, how="vertical_relaxed") if self.key else both[0]
                 own = dict(zip(self.key, columns(self.call.tables[i].partition), strict=True))
-                out[self._waiting(place) + 1] = _unique_keys(partition_keys.rename(own))
+                out[self._buffer_of(place) + 1] = _unique_keys(partition_keys.rename(own))
         if self.call.process.timers and state[self._timers].height:
             key_frames.append(self.keys_of(state[self._timers], 0))
         if key_frames:
@@ -176,16 +176,16 @@ class ProcessTableKernel(Kernel):
         late = [frame[:0] for frame in inputs]
         new_watermark = watermark.now if watermark.now > watermark.before else NO_WATERMARK
         for place, i in enumerate(self._ordered_inputs):
-            at = self._waiting(place)
+            at = self._buffer_of(place)
             sorted_out = self._sorted_out(i, inputs[i], state[at], state[at + 1], watermark.before, new_watermark)
             rows[i] = sorted_out.due
             late[i] = sorted_out.late
-            for n, (up, deleted_rows) in enumerate((sorted_out.waiting, sorted_out.arrived)):
+            for n, (up, deleted_rows) in enumerate((sorted_out.buffers, sorted_out.arrived)):
                 upserts[at + n] = None if up is None else with_stamps(up, _NEVER_EXPIRES)
                 deletes[at + n] = deleted_rows
         partitions = _Partitions(self, rows, state)
         run = Run(self.call, rows, now)
-        values = [v.opened(state[n], partitions.states[n]) for n, v in enumerate(self._values)]
+        values = [v.load(state[n], partitions.states[n]) for n, v in enumerate(self._values)]
         timers = _Timers(state[self._timers], partitions.timers) if self.call.process.timers else None
         emission = Emission(self.call)
         session = _Session(self.call, values, timers)
@@ -214,12 +214,12 @@ class ProcessTableKernel(Kernel):
         return Step(emission.frame(partitions.keys, rows), upserts, deletes, late_rows=late)
 
     def _sorted_out(
-        self, of: int, frame: pl.DataFrame, waiting: pl.DataFrame, arrivals: pl.DataFrame, before: int, mark: int
+        self, of: int, frame: pl.DataFrame, buffer: pl.DataFrame, arrivals: pl.DataFrame, before: int, mark: int
     ) -> _SortedOut:
         """What becomes of the rows of an input with ORDER BY.
 
         Args:
-            waiting: those that are due.
+            buffer: those that are due.
             arrivals: per partition how many came so far, and how many of them wait.
             mark: the watermark that makes rows due.
         """
@@ -233,7 +233,7 @@ class ProcessTableKernel(Kernel):
         late = left_out(frame, punctual)
         fresh, due_at = frame[on_time], times.gather(on_time)
         ids, (state_codes, mine, waiting_codes) = ids_of(
-            [frame_of([f[k] for k in key], f.height) for f in (arrivals, fresh, waiting)], key
+            [frame_of([f[k] for k in key], f.height) for f in (arrivals, fresh, buffer)], key
         )
         place = positions(state_codes, ids.count)
         last = _gather(arrivals[_LAST], place)
@@ -242,7 +242,7 @@ class ProcessTableKernel(Kernel):
         fresh = fresh.select(names).hstack([pl.Series(_NUMBER, numbers, dtype=pl.Int64), due_at.alias(_DUE)])
         is_due = (due_at <= mark).to_numpy() if mark != NO_WATERMARK else np.zeros(fresh.height, bool)
         rest = fresh[np.flatnonzero(~is_due)]
-        due = pl.concat([waiting.select(fresh.columns), fresh[np.flatnonzero(is_due)]])
+        due = pl.concat([buffer.select(fresh.columns), fresh[np.flatnonzero(is_due)]])
         due = due.sort(
             [*(column(i) for i, _, _ in table.order), _NUMBER],
             descending=[*(not ascending for _, ascending, _ in table.order), False],
@@ -254,14 +254,14 @@ class ProcessTableKernel(Kernel):
         total = last + np.bincount(mine, minlength=ids.count)
         is_touched = np.zeros(ids.count, bool)
         is_touched[mine] = is_touched[waiting_codes] = True
-        origin = [frame_of([f[k] for k in key], f.height) for f in (arrivals, fresh, waiting)]
+        origin = [frame_of([f[k] for k in key], f.height) for f in (arrivals, fresh, buffer)]
         partitions = pl.concat(origin)[ids.first] if key else pl.DataFrame(height=ids.count)
         stays = np.flatnonzero(is_touched & (after > 0))
         empty = np.flatnonzero(is_touched & (after <= 0) & (place >= 0))
         counts = [pl.Series(_LAST, total[stays], dtype=pl.Int64), pl.Series(_COUNT, after[stays], dtype=pl.Int64)]
         return _SortedOut(
             due.select(names),
-            (rest if rest.height else None, waiting.select([*key, _NUMBER]) if waiting.height else None),
+            (rest if rest.height else None, buffer.select([*key, _NUMBER]) if buffer.height else None),
             (
                 pl.DataFrame([*_rows_of(partitions, stays), *counts]) if len(stays) else None,
                 _keys_to_delete(partitions, empty),
@@ -282,11 +282,11 @@ class _SortedOut:
 
     Attributes:
         due: those that the watermark has released, in order.
-        waiting, arrived: what is written to and removed from the two tables of the input.
+        buffers, arrived: what is written to and removed from the two tables of the input.
     """
 
     due: pl.DataFrame
-    waiting: tuple[pl.DataFrame | None, pl.DataFrame | None]
+    buffers: tuple[pl.DataFrame | None, pl.DataFrame | None]
     arrived: tuple[pl.DataFrame | None, pl.DataFrame | None]
     late: pl.DataFrame
 
@@ -357,7 +357,7 @@ class _Values:
     """
 
     def __init__(self, declaration: DeclaredState, call: ProcessCall) -> None:
-        self.declared, self._call = declaration, call
+        self.declaration, self._call = declaration, call
         row = declaration.type.root == "ROW"
         self.fields: tuple[tuple[str, LogicalType], ...] = (
             tuple((f"@{f.name}", f.type) for f in declaration.type.fields)
@@ -368,14 +368,14 @@ class _Values:
         self.columns = {n: StateColumn(t.polars(), n.removeprefix("@")) for n, t in self.fields}
         self.decoders = tuple(codec(t).decoder() or deepcopy for _, t in self.fields)
 
-    def opened(self, state: pl.DataFrame, codes: Ints) -> _StateValues:
+    def load(self, state: pl.DataFrame, codes: Ints) -> _StateValues:
         return _StateValues(self, self._call, state, codes)
 
     def fresh(self) -> Any:
         """The value at the beginning."""
         if self.names is not None:
             return StateRow(dict.fromkeys(self.names))
-        return {} if self.declared.type.root == "MAP" else []
+        return {} if self.declaration.type.root == "MAP" else []
 
 
 class _StateValues:
@@ -387,7 +387,7 @@ class _StateValues:
     """
 
     def __init__(self, values: _Values, call: ProcessCall, state: pl.DataFrame, codes: Ints) -> None:
-        self._how, self._call = values, call
+        self._form, self._call = values, call
         self._place = dict(zip(codes.tolist(), range(len(codes)), strict=True))
         self._raw = [state[name].to_list() for name, _ in values.fields]
         self._now: dict[int, Any] = {}
@@ -397,11 +397,11 @@ class _StateValues:
         """The value that the state has, created again; the one at the beginning if it has none."""
         at = self._place.get(number)
         if at is None:
-            return self._how.fresh()
-        cells_and_decoders = zip(self._raw, self._how.decoders, strict=True)
+            return self._form.fresh()
+        cells_and_decoders = zip(self._raw, self._form.decoders, strict=True)
         cells = [None if (raw := c[at]) is None else decode(raw) for c, decode in cells_and_decoders]
-        if self._how.names is not None:
-            return StateRow(dict(zip(self._how.names, cells, strict=True)))
+        if self._form.names is not None:
+            return StateRow(dict(zip(self._form.names, cells, strict=True)))
         return cells[0]
 
     def get(self, number: int) -> Any:
@@ -411,23 +411,23 @@ class _StateValues:
         return self._now[number]
 
     def clear(self, number: int) -> None:
-        self._now[number] = self._how.fresh()
+        self._now[number] = self._form.fresh()
 
     def changes(self, keys: pl.DataFrame, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written and removed."""
-        initial = self._how.fresh()
+        initial = self._form.fresh()
         upserted_numbers: list[int] = []
         deleted_numbers: list[int] = []
         for number, value in self._now.items():
-            there = number in self._place
+            exists = number in self._place
             if value == initial:
-                if there:
+                if exists:
                     deleted_numbers.append(number)
-            elif not there or value != self._stored_value(number):
+            elif not exists or value != self._stored_value(number):
                 upserted_numbers.append(number)
         upserts = None
         if upserted_numbers:
-            cells: list[list[Any]] = [[] for _ in self._how.fields]
+            cells: list[list[Any]] = [[] for _ in self._form.fields]
             for number in upserted_numbers:
                 value = self._now[number]
                 for mine, cell in zip(
@@ -435,7 +435,8 @@ class _StateValues:
                 ):
                     mine.append(cell)
             value_columns = [
-                column_of(c, t, self._call.function).alias(n) for c, (n, t) in zip(cells, self._how.fields, strict=True)
+                column_of(c, t, self._call.function).alias(n)
+                for c, (n, t) in zip(cells, self._form.fields, strict=True)
             ]
             at = np.array(upserted_numbers, np.int64)
             upserts = with_stamps(pl.DataFrame([*_rows_of(keys, at), *value_columns]), now)
@@ -508,13 +509,13 @@ class _Timers:
 
     def changes(self, keys: pl.DataFrame) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written and removed."""
-        there: dict[tuple[int, str | None, int], int] = {}
+        timers: dict[tuple[int, str | None, int], int] = {}
         for number, named_timers in self._named_timers.items():
-            there |= {(number, name, 0): time for name, time in named_timers.items()}
+            timers |= {(number, name, 0): time for name, time in named_timers.items()}
         for number, unnamed_timers in self._unnamed_timers.items():
-            there |= {(number, None, time): time for time in unnamed_timers}
-        new_timers = [(timer, due) for timer, due in there.items() if self._stored_value.get(timer) != due]
-        removed_timers = [timer for timer in self._stored_value if timer not in there]
+            timers |= {(number, None, time): time for time in unnamed_timers}
+        new_timers = [(timer, due) for timer, due in timers.items() if self._stored_value.get(timer) != due]
+        removed_timers = [timer for timer in self._stored_value if timer not in timers]
         upserts = self._timer_frame(keys, [t for t, _ in new_timers])
         if upserts is not None:
             upserts = with_stamps(
@@ -540,18 +541,18 @@ class _Session:
 
     def __init__(self, call: ProcessCall, values: Sequence[_StateValues], timers: _Timers | None) -> None:
         self._names = [s.name for s in call.process.states]
-        self._values, self._timers = values, timers
+        self._form, self._timers = values, timers
         self.partition = 0
         self._cleared_partitions: set[int] = set()
 
     def values(self) -> list[Any]:
         """The values of the states, for a call."""
-        return [value.get(self.partition) for value in self._values]
+        return [value.get(self.partition) for value in self._form]
 
     def settle(self) -> None:
         """Ends a call: states that it cleared are as at the beginning, whatever it did to their values."""
         for n in self._cleared_partitions:
-            self._values[n].clear(self.partition)
+            self._form[n].clear(self.partition)
         self._cleared_partitions.clear()
 
     def _own_timers(self) -> _Timers:

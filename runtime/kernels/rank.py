@@ -246,9 +246,9 @@ class UpdateTopNKernel(TopN):
         hopeless = self._hopeless(state_rows, new_rows)
         if hopeless is None:
             return new_rows
-        ids, (there, codes) = ids_of((state_rows, new_rows), self.tables[0].identity)
+        ids, (theirs, codes) = ids_of((state_rows, new_rows), self.tables[0].identity)
         needed_identities = np.zeros(ids.count, bool)
-        needed_identities[there] = True
+        needed_identities[theirs] = True
         needed_identities[codes[~hopeless]] = True
         return rows_where(new_rows, pl.Series(needed_identities[codes]))
 
@@ -267,12 +267,12 @@ class UpdateTopNKernel(TopN):
 
     def _by_owner(self, changes: Sequence[Change], owners: Ints) -> list[Change]:
         """-U and +U for a row that leaves and one that comes with the same primary key."""
-        removals, additions = (c.taken(np.argsort(owners[c.rows])) for c in changes)
+        removals, additions = (c.part(np.argsort(owners[c.rows])) for c in changes)
         i, k = in_turn(owners[removals.rows], owners[additions.rows])
-        updates = [additions.taken(k)._replace(kind=RowKind.UPDATE_AFTER)]
+        updates = [additions.part(k)._replace(kind=RowKind.UPDATE_AFTER)]
         if self.generate_update_before:
-            updates.append(removals.taken(i)._replace(kind=RowKind.UPDATE_BEFORE))
-        rest = (c.taken(np.delete(np.arange(len(c.rows)), at)) for c, at in ((removals, i), (additions, k)))
+            updates.append(removals.part(i)._replace(kind=RowKind.UPDATE_BEFORE))
+        rest = (c.part(np.delete(np.arange(len(c.rows)), at)) for c, at in ((removals, i), (additions, k)))
         return [*updates, *rest]
 
 
@@ -303,9 +303,8 @@ class RetractTopNKernel(TopN):
         start = np.bincount(before_codes, minlength=ids.count)
         _, left = replay(codes, change, start)
         missed_retractions = int((left - start).sum() - change.sum())
-        there = np.concatenate([np.ones(state_rows.height, bool), change > 0])
         # The first of equal rows goes first: of each the last ones are left.
-        present = np.flatnonzero(there)
+        present = np.flatnonzero(np.concatenate([np.ones(state_rows.height, bool), change > 0]))
         equal = np.concatenate([before_codes, codes])[present]
         stays = np.zeros(rows.height, bool)
         stays[present[ranks(equal, backwards=True) < left[equal]]] = True

@@ -23,7 +23,7 @@ from stateplan.runtime.kernels.common.key_ids import Bools, Ints, absent, ids_of
 from stateplan.runtime.kernels.common.partials import LocalTransform, Partials
 from stateplan.runtime.kernels.common.sessions import END, Placement, SessionKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
-from stateplan.runtime.kernels.window_aggregate import Property, together, told_of_windows
+from stateplan.runtime.kernels.window_aggregate import Property, all_identities, told_of_windows
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class SessionAggregateKernel(SessionKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         frame, known_sessions = inputs[0], state[0]
-        placement = self.sessions.placed(frame, known_sessions, watermark.before)
-        late = left_out(frame, placement.kept(frame))
+        placement = self.sessions.place(frame, known_sessions, watermark.before)
+        late = left_out(frame, placement.in_time(frame))
         upserts: list[pl.DataFrame | None] = [None] * len(self.tables)
         deletes: list[pl.DataFrame | None] = [None] * len(self.tables)
         moved_sessions = known_sessions[np.flatnonzero(self.sessions.has_moved(known_sessions, placement))]
@@ -99,7 +99,7 @@ class SessionAggregateKernel(SessionKernel):
             upserts[1:], deletes[1:] = result.upserts, result.deletes
         sessions, (due, is_closed) = placement.sessions, self.sessions.closed(placement, watermark)
         output = self._output(sessions, is_closed, state[1], upserts[1], deletes[1])
-        upserts[0] = self.sessions.written(placement, due, is_closed, now)
+        upserts[0] = self.sessions.state_frame(placement, due, is_closed, now)
         over = pl.concat(
             [moved_sessions[list(self._session)], sessions[np.flatnonzero(is_closed)][list(self._session)]]
         )
@@ -154,8 +154,8 @@ class SessionAggregateKernel(SessionKernel):
             current = pl.concat([current[upserts.columns], upserts])
         ids, (group_codes, mine) = ids_of((current, over), session)
         place = positions(group_codes, ids.count)[mine]
-        there = np.flatnonzero(place >= 0)
-        over, rows = over[there], current[place[there]]
+        live = np.flatnonzero(place >= 0)
+        over, rows = over[live], current[place[live]]
         results = kernel.results(over[session], rows)
         starts, ends = over[self.sessions.start].to_numpy(), over[END].to_numpy()
         return told_of_windows(results, len(session) - 1, self.properties, starts, ends, self.sessions.zone)
@@ -175,4 +175,4 @@ class SessionAggregateKernel(SessionKernel):
                 remaining = fresh[absent(fresh, session, over)]
                 upserts[i] = remaining if remaining.height else None
             dead = state[i][present(state[i], session, over)][identity]
-            deletes[i] = together(deletes[i], dead if dead.height else None)
+            deletes[i] = all_identities(deletes[i], dead if dead.height else None)

@@ -86,25 +86,25 @@ class SessionRowsKernel(SessionKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch."""
-        frame, (known_sessions, waiting) = inputs[0], state
-        placement = self.sessions.placed(frame, known_sessions, watermark.before)
+        frame, (known_sessions, buffer) = inputs[0], state
+        placement = self.sessions.place(frame, known_sessions, watermark.before)
         due, is_closed = self.sessions.closed(placement, watermark)
         numbers, following = self._numbers(known_sessions, placement)
-        rows, sessions = self._rows(frame, waiting, placement, numbers, now)
-        known_rows = np.arange(rows.height) < waiting.height
-        there = sessions >= 0
+        rows, sessions = self._rows(frame, buffer, placement, numbers, now)
+        known_rows = np.arange(rows.height) < buffer.height
+        has_session = sessions >= 0
         over, due_now = np.zeros(rows.height, bool), np.zeros(rows.height, np.int64)
-        over[there], due_now[there] = is_closed[sessions[there]], due[sessions[there]]
+        over[has_session], due_now[has_session] = is_closed[sessions[has_session]], due[sessions[has_session]]
         output = self._output(rows, np.flatnonzero(over), sessions, placement, due, KIND in frame.columns)
-        rows_to_write = np.flatnonzero(there & ~over & ~(known_rows & (rows[DUE].to_numpy() == due_now)))
-        removed_rows = np.flatnonzero(known_rows & (over | ~there))
+        rows_to_write = np.flatnonzero(has_session & ~over & ~(known_rows & (rows[DUE].to_numpy() == due_now)))
+        removed_rows = np.flatnonzero(known_rows & (over | ~has_session))
         removed_sessions = np.flatnonzero(
             self.sessions.has_moved(known_sessions, placement) | is_closed[placement.of_known]
         )
         return Step(
             output,
             [
-                self.sessions.written(placement, due, is_closed, now, {_NEXT: following}),
+                self.sessions.state_frame(placement, due, is_closed, now, {_NEXT: following}),
                 rows[rows_to_write].with_columns(pl.Series(DUE, due_now[rows_to_write]))
                 if len(rows_to_write)
                 else None,
@@ -114,7 +114,7 @@ class SessionRowsKernel(SessionKernel):
                 rows[removed_rows][list(self.tables[1].identity)] if len(removed_rows) else None,
             ],
             0,
-            (left_out(frame, placement.kept(frame)),),
+            (left_out(frame, placement.in_time(frame)),),
         )
 
     def _numbers(self, known_sessions: pl.DataFrame, placement: Placement) -> tuple[Ints, Ints]:
@@ -129,7 +129,7 @@ class SessionRowsKernel(SessionKernel):
         return numbers, following[placement.keys]
 
     def _rows(
-        self, frame: pl.DataFrame, waiting: pl.DataFrame, placement: Placement, numbers: Ints, now: int
+        self, frame: pl.DataFrame, buffer: pl.DataFrame, placement: Placement, numbers: Ints, now: int
     ) -> tuple[pl.DataFrame, Ints]:
         """The rows that wait, then the new ones, and which session each is in; -1 where it is gone."""
         if KIND in frame.columns:
@@ -140,34 +140,34 @@ class SessionRowsKernel(SessionKernel):
             pl.lit(None, pl.Int64).alias(DUE),
             pl.lit(now, pl.Int64).alias(ACCESS_TIME),
         )
-        if not waiting.height:
+        if not buffer.height:
             return fresh, placement.of_rows
-        rows = pl.concat([waiting.select(fresh.columns), fresh])
-        return rows, np.concatenate([self._sessions_of_rows(waiting, placement), placement.of_rows])
+        rows = pl.concat([buffer.select(fresh.columns), fresh])
+        return rows, np.concatenate([self._sessions_of_rows(buffer, placement), placement.of_rows])
 
-    def _sessions_of_rows(self, waiting: pl.DataFrame, placement: Placement) -> Ints:
+    def _sessions_of_rows(self, buffer: pl.DataFrame, placement: Placement) -> Ints:
         """The session that each row that waits is in: the last one of its key that began before it; -1 for none."""
-        _, (of_sessions, of_rows) = ids_of((placement.sessions, waiting), list(self.sessions.key))
+        _, (of_sessions, of_rows) = ids_of((placement.sessions, buffer), list(self.sessions.key))
         began = placement.sessions[self.sessions.start]
         session_starts = pl.DataFrame({"key": of_sessions, "at": began, "session": np.arange(len(began))}).sort("at")
-        row_times = pl.DataFrame({"key": of_rows, "at": waiting[_TIME], "row": np.arange(waiting.height)}).sort("at")
+        row_times = pl.DataFrame({"key": of_rows, "at": buffer[_TIME], "row": np.arange(buffer.height)}).sort("at")
         matches = row_times.join_asof(session_starts, on="at", by="key", strategy="backward", check_sortedness=False)
-        sessions = np.full(waiting.height, -1, np.int64)
+        sessions = np.full(buffer.height, -1, np.int64)
         sessions[matches["row"].to_numpy()] = matches["session"].fill_null(-1).to_numpy()
-        there = np.flatnonzero(sessions >= 0)
-        over = waiting[_TIME].to_numpy()[there] >= placement.sessions[END].to_numpy()[sessions[there]]
-        sessions[there[over]] = -1
+        mine = np.flatnonzero(sessions >= 0)
+        over = buffer[_TIME].to_numpy()[mine] >= placement.sessions[END].to_numpy()[sessions[mine]]
+        sessions[mine[over]] = -1
         return sessions
 
     def _output(
-        self, rows: pl.DataFrame, over: Ints, sessions: Ints, placed: Placement, due: Ints, kinded: bool
+        self, rows: pl.DataFrame, over: Ints, sessions: Ints, placement: Placement, due: Ints, kinded: bool
     ) -> pl.DataFrame:
         """The rows ``over``, with their kinds where the input has kinds, or one of them is not an insertion."""
         numbers = rows[SEQUENCE].to_numpy()
         order = over[np.lexsort((numbers[over] & (1 << _KIND_BITS) - 1, sessions[over], due[sessions[over]]))]
         kinds = (numbers[order] >> _KIND_BITS).astype(np.int8)
         mine = sessions[order]
-        starts, ends = self.sessions.starts(placed, mine), placed.sessions[END].to_numpy()[mine]
+        starts, ends = self.sessions.starts(placement, mine), placement.sessions[END].to_numpy()[mine]
         out = rows[order][[column(i) for i in range(self._width)]]
         out = out.hstack(
             [

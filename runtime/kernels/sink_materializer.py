@@ -98,7 +98,7 @@ class SinkMaterializerKernel(_SinkKernel):
         frame, before = inputs[0], state[0]
         lists, rows = self._lists(before, frame, before[_PLACE].to_numpy())
         final = lists.after(np.ones(frame.height, bool))
-        changed_keys = lists.changed(final)
+        changed_keys = lists.change_mask(final)
         rows_to_write = np.flatnonzero(changed_keys[lists.keys[final.rows]])
         lists_now = rows[final.rows[rows_to_write]].hstack([pl.Series(_PLACE, final.places[rows_to_write])])
         places = [*self._keys, _PLACE]
@@ -120,17 +120,17 @@ def _output_rows(rows: pl.DataFrame, lists: RowLists, final: PlacedRows) -> pl.D
     last_add = lists.last_add()
     before, after = lists.ends(lists.after(np.zeros(len(codes), bool))), lists.ends(final)
     until_add = np.arange(len(codes)) <= last_add[codes]
-    then = after if until_add.all() else lists.ends(lists.after(until_add))
-    has_lost_row = (then.places >= 0) & (then.places != after.places)
+    until = after if until_add.all() else lists.ends(lists.after(until_add))
+    has_lost_row = (until.places >= 0) & (until.places != after.places)
     shown_rows = np.where(has_lost_row | (last_add < 0), after.rows, old_count + last_add)
     shown_rows[after.rows < 0] = -1
     last_rows = positions(codes, lists.count)
     is_output = ((last_add >= 0) | has_lost_row) & (last_rows >= 0) & ((shown_rows >= 0) | (before.rows >= 0))
     keys = np.flatnonzero(is_output)
     keys = keys[np.argsort(last_rows[keys])]
-    there, was = shown_rows[keys] >= 0, before.rows[keys] >= 0
-    kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
-    return with_kind(rows[np.where(there, shown_rows[keys], before.rows[keys])], kinds.astype(np.int8))
+    shows, was = shown_rows[keys] >= 0, before.rows[keys] >= 0
+    kinds = np.where(shows, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
+    return with_kind(rows[np.where(shows, shown_rows[keys], before.rows[keys])], kinds.astype(np.int8))
 
 
 def _last_of(codes: Ints, count: int, among: Bools) -> Ints:
@@ -163,7 +163,7 @@ class RowLists:
         entries: how many such numbers there are.
         places: of the state's rows.
         adds: which rows of the batch come; the others go.
-        keyed: whether there is at most one row per entry.
+        has_key: whether there is at most one row per entry.
     """
 
     keys: Ints
@@ -173,25 +173,25 @@ class RowLists:
     entries: int
     places: Ints
     adds: Bools
-    keyed: bool
+    has_key: bool
 
     def after(self, ops: Bools) -> PlacedRows:
         """The rows of all lists after the rows ``ops`` of the batch."""
-        return self._after_keyed(ops) if self.keyed else self._after(ops)
+        return self._after_keyed(ops) if self.has_key else self._after(ops)
 
     def _after_keyed(self, ops: Bools) -> PlacedRows:
         old_count = len(self.places)
-        there = positions(self.entries_before, self.entries)
+        at = positions(self.entries_before, self.entries)
         coming = self._last(ops & self.adds)
         going = self._last(ops & ~self.adds)
         back = np.flatnonzero(ops & self.adds & (np.arange(len(ops)) > going[self.entries_now]))[::-1]
         first = np.full(self.entries, -1, np.int64)
         first[self.entries_now[back]] = back
-        stays = (there >= 0) & (going < 0)
+        stays = (at >= 0) & (going < 0)
         entries = np.flatnonzero(stays | (first >= 0))
-        rows = np.where(first[entries] >= 0, old_count + coming[entries], there[entries])
+        rows = np.where(first[entries] >= 0, old_count + coming[entries], at[entries])
         places = self._base() + first[entries]
-        places[stays[entries]] = self.places[there[entries][stays[entries]]]
+        places[stays[entries]] = self.places[at[entries][stays[entries]]]
         return PlacedRows(rows, places)
 
     def _after(self, ops: Bools) -> PlacedRows:
@@ -220,7 +220,7 @@ class RowLists:
         """Per primary key the last row of the batch that comes, -1 for none."""
         return _last_of(self.keys[len(self.places) :], self.count, self.adds)
 
-    def changed(self, rows: PlacedRows) -> Bools:
+    def change_mask(self, rows: PlacedRows) -> Bools:
         """Which primary keys have lists that a row came to or went from."""
         before = np.bincount(self.keys[: len(self.places)], minlength=self.count)
         differs: Bools = before != np.bincount(self.keys[rows.rows], minlength=self.count)
@@ -230,24 +230,24 @@ class RowLists:
         """Per primary key the last row of its list, -1 for none."""
         order = np.argsort(rows.places, kind="stable")
         at = positions(self.keys[rows.rows[order]], self.count)
-        there = at >= 0
+        hits = at >= 0
         out = PlacedRows(np.full(self.count, -1, np.int64), np.full(self.count, -1, np.int64))
-        out.rows[there] = rows.rows[order][at[there]]
-        out.places[there] = rows.places[order][at[there]]
+        out.rows[hits] = rows.rows[order][at[hits]]
+        out.places[hits] = rows.places[order][at[hits]]
         return out
 
     def missed(self) -> int:
         """How many rows that go were not there."""
-        if not self.keyed:
+        if not self.has_key:
             additions = int(self.adds.sum())
             left = len(self._after(np.ones(len(self.adds), bool)).rows)
             return len(self.adds) - additions - (len(self.places) + additions - left)
         order = stable_order(self.entries_now)
         codes = self.entries_now[order]
-        there = positions(self.entries_before, self.entries)[codes] >= 0
-        again = np.flatnonzero(codes[1:] == codes[:-1]) + 1
-        there[again] = self.adds[order][again - 1]
-        return int((~self.adds[order] & ~there).sum())
+        present = positions(self.entries_before, self.entries)[codes] >= 0
+        repeats = np.flatnonzero(codes[1:] == codes[:-1]) + 1
+        present[repeats] = self.adds[order][repeats - 1]
+        return int((~self.adds[order] & ~present).sum())
 
 
 @dataclass(frozen=True)
@@ -269,9 +269,9 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        waiting = {**self._columns, **own_columns({KIND: pl.Int8(), _NUMBER: pl.Int64(), _DUE: pl.Int64()})}
+        buffer = {**self._columns, **own_columns({KIND: pl.Int8(), _NUMBER: pl.Int64(), _DUE: pl.Int64()})}
         return (
-            StateTable("sinkMaterializeState-buffer", 0, self._keys, (*self._keys, _NUMBER), waiting, _DUE),
+            StateTable("sinkMaterializeState-buffer", 0, self._keys, (*self._keys, _NUMBER), buffer, _DUE),
             StateTable("sinkMaterializeState", 0, self._keys, self._keys, self._columns),
         )
 
@@ -284,20 +284,20 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch. Raises RunError RUN024, two rows of a primary key, with DO ERROR."""
-        frame, waiting, shown_rows = inputs[0], state[0], state[1]
+        frame, buffer, shown_rows = inputs[0], state[0], state[1]
         if KIND not in frame.columns:
             frame = frame.with_columns(pl.lit(RowKind.INSERT.value, pl.Int8).alias(KIND))
-        waiting = waiting.sort(_NUMBER)
-        first = int(waiting[_NUMBER][-1]) + 1 if waiting.height else 0
+        buffer = buffer.sort(_NUMBER)
+        first = int(buffer[_NUMBER][-1]) + 1 if buffer.height else 0
         numbers = pl.Series(_NUMBER, np.arange(first, first + frame.height))
         names = [*self._fields, KIND, _NUMBER]
-        pending = pl.concat([waiting.select(names), frame.with_columns(numbers).select(names)], rechunk=True)
+        pending = pl.concat([buffer.select(names), frame.with_columns(numbers).select(names)], rechunk=True)
         left = self._left(pending)
         if watermark.now > watermark.before:
-            return self._release(pending[left].drop(_NUMBER), waiting, shown_rows[list(self._fields)], now)
+            return self._release(pending[left].drop(_NUMBER), buffer, shown_rows[list(self._fields)], now)
         is_finished = np.ones(pending.height, bool)
         is_finished[left] = False
-        finished_rows = waiting.select([*self._keys, _NUMBER]).filter(pl.Series(is_finished[: waiting.height]))
+        finished_rows = buffer.select([*self._keys, _NUMBER]).filter(pl.Series(is_finished[: buffer.height]))
         waiting_rows = pending[left].with_columns(pl.lit(watermark.before + 1, pl.Int64).alias(_DUE))
         nothing = with_kind(frame[list(self._fields)][:0], np.zeros(0, np.int8))
         return Step(
@@ -306,7 +306,7 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
             [finished_rows if finished_rows.height else None, None],
         )
 
-    def _release(self, pending: pl.DataFrame, waiting: pl.DataFrame, shown_rows: pl.DataFrame, now: int) -> Step:
+    def _release(self, pending: pl.DataFrame, buffer: pl.DataFrame, shown_rows: pl.DataFrame, now: int) -> Step:
         """All that waits, in order, over the rows the table shows."""
         lists, everything = self._lists(shown_rows, pending, np.zeros(shown_rows.height, np.int64))
         final = lists.after(np.ones(pending.height, bool))
@@ -325,12 +325,12 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
         tell[alone[unchanged(everything[first[alone]], shown_rows, before[alone], list(self._fields))]] = False
         output_keys = np.flatnonzero(tell)
         output_keys = output_keys[np.argsort(last_rows[output_keys])]
-        there, was = left[output_keys] > 0, before[output_keys] >= 0
-        kinds = np.where(there, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
-        output = with_kind(everything[np.where(there, first[output_keys], before[output_keys])], kinds.astype(np.int8))
-        new_rows = everything[first[output_keys[there]]]
-        removed_keys = shown_rows[list(self._keys)][before[output_keys[~there]]]
-        finished_rows = waiting.select([*self._keys, _NUMBER])
+        shows, was = left[output_keys] > 0, before[output_keys] >= 0
+        kinds = np.where(shows, np.where(was, RowKind.UPDATE_AFTER, RowKind.INSERT), RowKind.DELETE)
+        output = with_kind(everything[np.where(shows, first[output_keys], before[output_keys])], kinds.astype(np.int8))
+        new_rows = everything[first[output_keys[shows]]]
+        removed_keys = shown_rows[list(self._keys)][before[output_keys[~shows]]]
+        finished_rows = buffer.select([*self._keys, _NUMBER])
         return Step(
             output,
             [None, with_stamps(new_rows, now) if new_rows.height else None],

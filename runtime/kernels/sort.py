@@ -85,10 +85,10 @@ class RowtimeSortKernel(EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        waiting = {**field_columns(self.input_type), **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
+        buffer = {**field_columns(self.input_type), **own_columns({_NUMBER: pl.Int64(), _DUE: pl.Int64()})}
         last = own_columns({_LAST: pl.Int64()})
         return (
-            StateTable("sortState.waiting", 0, (_NUMBER,), (_NUMBER,), waiting, due=_DUE),
+            StateTable("sortState.waiting", 0, (_NUMBER,), (_NUMBER,), buffer, due=_DUE),
             StateTable("sortState.emitted", 0, (), (), last, access=Access(lasting=True)),
             StateTable("sortState.arrived", 0, (), (), last, access=Access(lasting=True)),
         )
@@ -97,7 +97,7 @@ class RowtimeSortKernel(EventTimeKernel):
         return [None, *[lookup_frame(inputs[0], ())] * 2]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
-        waiting, emission_state, arrival_state = state
+        buffer, emission_state, arrival_state = state
         frame = inputs[0].drop(KIND, strict=False)
         number = int(arrival_state[_LAST][0]) if arrival_state.height else 0
         last = int(emission_state[_LAST][0]) if emission_state.height else NO_WATERMARK
@@ -109,7 +109,7 @@ class RowtimeSortKernel(EventTimeKernel):
         has_advanced = watermark.now > watermark.before
         due = fresh[_DUE] <= watermark.now if has_advanced else pl.repeat(False, fresh.height, eager=True)
         rest = fresh.filter(~due)
-        out = pl.concat([waiting[fresh.columns], fresh.filter(due)]).sort(_NUMBER)
+        out = pl.concat([buffer[fresh.columns], fresh.filter(due)]).sort(_NUMBER)
         upserts = [
             with_stamps(rest, now) if rest.height else None,
             with_stamps(pl.DataFrame({_LAST: [out[_DUE].max()]}, schema={_LAST: pl.Int64()}), now)
@@ -117,7 +117,7 @@ class RowtimeSortKernel(EventTimeKernel):
             else None,
             with_stamps(pl.DataFrame({_LAST: [number + frame.height]}), now) if frame.height else None,
         ]
-        deletes = waiting[[_NUMBER]] if waiting.height else None
+        deletes = buffer[[_NUMBER]] if buffer.height else None
         late = left_out(frame, punctual)
         return Step(in_order(out[frame.columns], self.order), upserts, [deletes, None, None], late_rows=(late,))
 
@@ -154,11 +154,11 @@ class SortKernel(EventTimeKernel):
         change = np.ones(frame.height, np.int64) if retractions is None else np.where(retractions, np.int64(-1), 1)
         _, final = replay(codes[stored_rows.height :], change, start)
         missed_retractions = int((final - start).sum() - change.sum())
-        there = np.zeros(ids.count, bool)
-        there[codes[: stored_rows.height]] = True
+        in_state = np.zeros(ids.count, bool)
+        in_state[codes[: stored_rows.height]] = True
         place = np.sort(positions(codes, ids.count))
         distinct = rows[place]
-        counts, is_stored = final[codes[place]], there[codes[place]]
+        counts, is_stored = final[codes[place]], in_state[codes[place]]
         if watermark.now == END_OF_TIME:
             out = in_order(distinct[np.repeat(np.arange(len(place)), counts)], self.order)
             return Step(out, [None], [stored_rows[names] if stored_rows.height else None], missed_retractions)

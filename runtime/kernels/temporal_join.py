@@ -110,7 +110,7 @@ class _TemporalJoin(Kernel):
         names = joined_names((self.left_type, self.right_type))
         return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
 
-    def joined(self, left: pl.DataFrame, right: pl.DataFrame, has_match: pl.Series, now: int) -> pl.DataFrame:
+    def join_rows(self, left: pl.DataFrame, right: pl.DataFrame, has_match: pl.Series, now: int) -> pl.DataFrame:
         """Left rows with the right rows beside them, as changes of the kind of the left row.
 
         Args:
@@ -157,14 +157,14 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
-        waiting = field_columns(self.left_type)
-        waiting |= own_columns({_ROW_KIND: pl.Int8(), _NUMBER: pl.Int64(), _TIME: pl.Int64()})
+        buffer = field_columns(self.left_type)
+        buffer |= own_columns({_ROW_KIND: pl.Int8(), _NUMBER: pl.Int64(), _TIME: pl.Int64()})
         left_keys = tuple(dict.fromkeys(self.left_keys))
         right_keys = tuple(self.right_keys)
         versions = {**field_columns(self.right_type, 1), **own_columns({_ROW_KIND: pl.Int8(), _TIME: pl.Int64()})}
         access = Access(tuple(state_columns(self.left_type)))
         return (
-            StateTable("leftState", 0, left_keys, (*left_keys, _NUMBER), waiting, _TIME, access),
+            StateTable("leftState", 0, left_keys, (*left_keys, _NUMBER), buffer, _TIME, access),
             StateTable("leftState.next", 0, (), (), own_columns({_NUMBER: pl.Int64()}), access=Access(lasting=True)),
             StateTable("rightState", 1, right_keys, (*right_keys, _TIME), versions, access=Access(use="joined")),
         )
@@ -186,16 +186,14 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         stored_rows, counter, versions = state
         new_rows, next_number = self._numbered_rows(inputs[0], counter, now)
         all_versions = self._versions(inputs[1], versions, now)
-        waiting = pl.concat([stored_rows.with_columns(pl.lit(True).alias("@old")), new_rows])
+        buffer = pl.concat([stored_rows.with_columns(pl.lit(True).alias("@old")), new_rows])
         has_advanced = watermark.now > watermark.before
-        ready = (
-            waiting[_TIME] <= watermark.now if has_advanced else pl.Series([False]).new_from_index(0, waiting.height)
-        )
-        out = self._release(waiting.filter(ready).sort(_NUMBER), all_versions, now)
-        waiting_rows = waiting.filter(~ready & ~pl.col("@old"))
-        released_rows = waiting.filter(ready & pl.col("@old"))
+        ready = buffer[_TIME] <= watermark.now if has_advanced else pl.Series([False]).new_from_index(0, buffer.height)
+        out = self._release(buffer.filter(ready).sort(_NUMBER), all_versions, now)
+        waiting_rows = buffer.filter(~ready & ~pl.col("@old"))
+        released_rows = buffer.filter(ready & pl.col("@old"))
         left, right, forgotten = self.tables[0], *self._clean_versions(all_versions, watermark, now, ttl[1])
-        insert_only = KIND not in inputs[0].columns and not self.upserts and not (waiting[_ROW_KIND] != 0).any()
+        insert_only = KIND not in inputs[0].columns and not self.upserts and not (buffer[_ROW_KIND] != 0).any()
         return Step(
             _output(out, insert_only),
             [_some(waiting_rows.select([*left.schema, ACCESS_TIME])), next_number, _some(right)],
@@ -241,14 +239,14 @@ class TemporalJoinKernel(_TemporalJoin, EventTimeKernel):
         number, of_version = self.number_keys(rows, versions)
         agrees = self.agree(rows)
         row_times = pl.DataFrame({_KEY: number, _TIME: rows[_TIME]}).with_row_index("@row").sort(_TIME)
-        there = pl.DataFrame({_KEY: of_version, _TIME: versions[_TIME]}).with_row_index("@version").sort(_TIME)
-        matches = row_times.join_asof(there, on=_TIME, by=_KEY, strategy="backward", check_sortedness=False).sort(
-            "@row"
-        )
+        version_times = pl.DataFrame({_KEY: of_version, _TIME: versions[_TIME]}).with_row_index("@version").sort(_TIME)
+        matches = row_times.join_asof(
+            version_times, on=_TIME, by=_KEY, strategy="backward", check_sortedness=False
+        ).sort("@row")
         version = matches["@version"]
         beside = versions[version.fill_null(0)] if versions.height else versions.clear(rows.height)
         has_match = version.is_not_null() & agrees & beside[_ROW_KIND].is_in([0, 2]).fill_null(False)
-        return self.joined(rows, beside, has_match, now)
+        return self.join_rows(rows, beside, has_match, now)
 
     def _clean_versions(
         self, versions: pl.DataFrame, watermark: Watermark, now: int, ttl: int
@@ -292,15 +290,15 @@ class ProcessingTimeJoinKernel(_TemporalJoin):
         latest_rows = pl.concat([stored_rows, last]).unique(
             subset=list(table.identity), keep="last", maintain_order=True
         )
-        there = latest_rows.filter(pl.col(_ROW_KIND).is_in([0, 2])).drop(_ROW_KIND)
+        live = latest_rows.filter(pl.col(_ROW_KIND).is_in([0, 2])).drop(_ROW_KIND)
         rows = inputs[0].with_columns(_kinds(inputs[0]).alias(KIND))
-        number, of_row = self.number_keys(rows, there)
+        number, of_row = self.number_keys(rows, live)
         place = pl.DataFrame({_KEY: of_row}).with_row_index("@row")
         matches = pl.DataFrame({_KEY: number}).join(place, on=_KEY, how="left", maintain_order="left")["@row"]
-        beside = there[matches.fill_null(0)] if there.height else there.clear(rows.height)
+        beside = live[matches.fill_null(0)] if live.height else live.clear(rows.height)
         has_match = matches.is_not_null() & self.agree(rows)
-        out = self.joined(rows, beside, has_match, now)
-        rows_to_write = there if ttl[1] > 0 else there.join(last, on=list(table.identity), how="semi", nulls_equal=True)
+        out = self.join_rows(rows, beside, has_match, now)
+        rows_to_write = live if ttl[1] > 0 else live.join(last, on=list(table.identity), how="semi", nulls_equal=True)
         upserts = rows_to_write.with_columns(pl.lit(now, dtype=pl.Int64).alias(ACCESS_TIME))
         deletes = last.filter(~pl.col(_ROW_KIND).is_in([0, 2])).select(table.identity)
         return Step(

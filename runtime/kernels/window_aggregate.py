@@ -48,13 +48,13 @@ class _Slices:
         rows: as in the state table, with its time of access.
         next: the window of each that closes next.
         due: the watermark that closes it.
-        written: whether the slice has changed.
+        is_new: whether the slice has changed.
     """
 
     rows: pl.DataFrame
     next: Ints
     due: Ints
-    written: Bools
+    is_new: Bools
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class WindowAggregateKernel(EventTimeKernel):
     def awaits(self) -> PendingWork | None:
         return None if self.event_time else WINDOWS
 
-    def waiting(self, state: Frames) -> int:
+    def count_pending(self, state: Frames) -> int:
         """The windows that have a slice, each once per key."""
         rows = state[0]
         if not self.slicing.shares:
@@ -168,7 +168,7 @@ class WindowAggregateKernel(EventTimeKernel):
         due = slices.due.copy()
         due[is_closed & stays] = self.slicing.due(after[is_closed & stays])
         key_frame = slices.rows[list(self._keys)]
-        write = np.flatnonzero(stays & (slices.written | is_closed))
+        write = np.flatnonzero(stays & (slices.is_new | is_closed))
         if len(write):
             own = [n for n in self.tables[0].schema if n not in (_NEXT, _DUE)]
             marks = [pl.Series(_NEXT, after[write]), pl.Series(_DUE, due[write])]
@@ -176,14 +176,14 @@ class WindowAggregateKernel(EventTimeKernel):
         else:
             upserts[0] = None
         removed_slices = key_frame[np.flatnonzero(~stays)]
-        deletes[0] = together(deletes[0], removed_slices if removed_slices.height else None)
+        deletes[0] = all_identities(deletes[0], removed_slices if removed_slices.height else None)
         tables = len(self._kernel.values)
         place = 1 + tables
         for i, values in enumerate(self._kernel.values, 1):
             dead = self._settle(i, key_frame, stays, is_closed, due, new_watermark, state[i], upserts, deletes)
             if values.order is not None:
                 upserts[place] = self._alive(upserts[place], key_frame, stays)
-                deletes[place] = together(deletes[place], dead)
+                deletes[place] = all_identities(deletes[place], dead)
                 place += 1
         return Step(output, upserts, deletes, missed_retractions, (late,))
 
@@ -272,9 +272,9 @@ class WindowAggregateKernel(EventTimeKernel):
         frame = frame.with_columns(pl.Series(self._end, ends))
         empty = [pl.DataFrame(schema={**t.schema, ACCESS_TIME: pl.Int64()}) for t in self.inner.tables]
         folding = self.inner.fold_batch([frame], empty, now, [0])
-        there = np.flatnonzero(folding.batch.rows != 0)
-        results = self._kernel.results(folding.keys[there], folding.current[there])
-        return self._with_window_columns(results, folding.keys[self._end].to_numpy()[there])
+        live = np.flatnonzero(folding.batch.rows != 0)
+        results = self._kernel.results(folding.keys[live], folding.current[live])
+        return self._with_window_columns(results, folding.keys[self._end].to_numpy()[live])
 
     def _with_window_columns(self, results: pl.DataFrame, ends: Ints) -> pl.DataFrame:
         starts = self.slicing.window_starts(ends)
@@ -339,7 +339,7 @@ class WindowAggregateKernel(EventTimeKernel):
             if changes and rest.height:
                 rest = rest[absent(rest, identity, pl.concat(changes))]
             new_upserts.append(rest)
-        deletes[number] = together(old_deletes, dead)
+        deletes[number] = all_identities(old_deletes, dead)
         every = pl.concat(new_upserts) if new_upserts else None
         upserts[number] = every if every is not None and every.height else None
         return dead
@@ -388,7 +388,7 @@ def told_of_windows(
     return pl.DataFrame([s.alias(column(i)) for i, s in enumerate(output)])
 
 
-def together(deletes: pl.DataFrame | None, more: pl.DataFrame | None) -> pl.DataFrame | None:
+def all_identities(deletes: pl.DataFrame | None, more: pl.DataFrame | None) -> pl.DataFrame | None:
     """Two frames of identities as one, each once."""
     if deletes is None or more is None:
         return deletes if more is None else more

@@ -41,10 +41,10 @@ from stateplan.runtime.kernels.common.key_ids import (
     with_kind,
 )
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
-from stateplan.runtime.kernels.window_aggregate import Property, together, told_of_windows
+from stateplan.runtime.kernels.window_aggregate import Property, all_identities, told_of_windows
 from stateplan.runtime.kernels.window_slices import SliceAlarms, Slicing
 
-_EMITTED, _DUE, _RINGS = "@emitted", "@due", "@rings"
+_LAST_EMITTED, _DUE, _RINGS = "@emitted", "@due", "@rings"
 _NEVER = 2**62
 
 
@@ -72,17 +72,17 @@ class _Windows:
     Attributes:
         keys: their keys, the last one of which is their end.
         place: per window where it is in the table of windows; -1 for none.
-        touched: which of them have got rows.
+        has_rows: which of them have got rows.
         rings: when the clock has them emitted, ms; a time never reached for those that do not wait.
-        there: per window where its accumulators are in ``groups``; -1 for a window without rows.
+        group_places: per window where its accumulators are in ``groups``; -1 for a window without rows.
         groups: accumulators.
     """
 
     keys: pl.DataFrame
     place: Ints
-    touched: Bools
+    has_rows: Bools
     rings: Ints
-    there: Ints
+    group_places: Ints
     groups: pl.DataFrame
 
 
@@ -148,7 +148,7 @@ class WindowEmissionKernel(EventTimeKernel):
         column_types = {name: groups.columns[name] for name in self._keys}
         for i, (name, dtype) in enumerate(self._values.items()):
             column_types |= call_columns(i, {name: dtype})
-        column_types |= own_columns(dict.fromkeys((_EMITTED, _DUE, _RINGS), pl.Int64()))
+        column_types |= own_columns(dict.fromkeys((_LAST_EMITTED, _DUE, _RINGS), pl.Int64()))
         keys = tuple(self._keys)
         windows = StateTable(f"{groups.name}.windows", 0, keys, keys, column_types, due=_DUE, alarm=_RINGS)
         return (windows, groups, *(replace(table, lookup=keys) for table in others))
@@ -191,8 +191,8 @@ class WindowEmissionKernel(EventTimeKernel):
             result = self.inner.fold_batch([rows], state[1:], now, [0])
             upserts[1:], deletes[1:], missed_retractions = result.upserts, result.deletes, result.batch.missed
             keys = result.keys
-            there = np.flatnonzero(result.batch.rows != 0)
-            current = pl.concat([result.keys[there], result.current[there]], how="horizontal")
+            live = np.flatnonzero(result.batch.rows != 0)
+            current = pl.concat([result.keys[live], result.current[live]], how="horizontal")
         windows = self._windows(state, keys, current)
         ends = windows.keys[self._end].to_numpy()
         due = self.slicing.due(ends)
@@ -204,11 +204,11 @@ class WindowEmissionKernel(EventTimeKernel):
         rings = np.where(emits | ends_now, _NEVER, rings)
         output, values, emission_flags = self._emit(windows, emits, state[0])
         is_stored = windows.place >= 0
-        write = np.flatnonzero(~forgotten & (windows.touched | emits))
+        write = np.flatnonzero(~forgotten & (windows.has_rows | emits))
         if len(write):
             after = np.where(has_ended | ends_now, due + self.emission.lateness, due)
             marks = [
-                pl.Series(_EMITTED, emission_flags[write], dtype=pl.Int64),
+                pl.Series(_LAST_EMITTED, emission_flags[write], dtype=pl.Int64),
                 pl.Series(_DUE, after[write]),
                 pl.Series(_RINGS, rings[write]).replace(_NEVER, None),
                 pl.Series(ACCESS_TIME, np.full(len(write), now)),
@@ -240,9 +240,9 @@ class WindowEmissionKernel(EventTimeKernel):
         place = positions(state_codes, ids.count)
         rings = np.full(ids.count, _NEVER)
         rings[state_codes] = table[_RINGS].fill_null(_NEVER).to_numpy()
-        got = np.zeros(ids.count, bool)
-        got[changed_codes] = True
-        return _Windows(all_keys, place, got, rings, positions(mine, both.count)[window_codes], group_rows)
+        has_rows = np.zeros(ids.count, bool)
+        has_rows[changed_codes] = True
+        return _Windows(all_keys, place, has_rows, rings, positions(mine, both.count)[window_codes], group_rows)
 
     def _rings(self, windows: _Windows, has_ended: Bools, now: int) -> Ints:
         """When the clock has windows emitted, after rows have reached them."""
@@ -250,31 +250,31 @@ class WindowEmissionKernel(EventTimeKernel):
         for delay, mine in ((self.emission.early, ~has_ended), (self.emission.late, has_ended)):
             if delay is not None:
                 at = now if delay == 0 else (now // delay + 1) * delay
-                rings = np.where(windows.touched & mine, np.minimum(rings, at), rings)
+                rings = np.where(windows.has_rows & mine, np.minimum(rings, at), rings)
         return rings
 
     def _emit(self, windows: _Windows, emits: Bools, table: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame, Ints]:
         """The changes; and per window the values that are emitted last, and whether there are any."""
-        window_places, group_places = windows.place, windows.there
+        window_places, group_places = windows.place, windows.group_places
         names, width = list(self._values), len(self._keys)
         empty = pl.DataFrame({n: pl.Series([None], dtype=t) for n, t in self._values.items()})
         before = pl.concat([table[names], empty])[window_places] if names else pl.DataFrame(height=len(window_places))
-        was = np.append(table[_EMITTED].to_numpy(), 0)[window_places] > 0
+        was = np.append(table[_LAST_EMITTED].to_numpy(), 0)[window_places] > 0
         at = np.flatnonzero(emits & (group_places >= 0))
         results = self.inner.results(windows.keys[at], windows.groups[group_places[at]][self.inner.group_columns])
         value_columns = [results[column(width + i)].cast(t).alias(n) for i, (n, t) in enumerate(self._values.items())]
         number = np.full(len(window_places), -1)
         number[at] = np.arange(len(at))
         after = pl.concat([pl.DataFrame(value_columns), empty])[number] if names else before
-        there = group_places >= 0
-        same = was & there
+        exists = group_places >= 0
+        same = was & exists
         for name in names:
             same &= equal(before[name], after[name])
-        out = np.flatnonzero(emits & (was | there) & ~same)
-        old, new = out[was[out]], out[there[out]]
+        out = np.flatnonzero(emits & (was | exists) & ~same)
+        old, new = out[was[out]], out[exists[out]]
         kinds = np.concatenate(
             [
-                np.where(there[old], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE)),
+                np.where(exists[old], np.int8(RowKind.UPDATE_BEFORE), np.int8(RowKind.DELETE)),
                 np.where(was[new], np.int8(RowKind.UPDATE_AFTER), np.int8(RowKind.INSERT)),
             ]
         )
@@ -282,11 +282,11 @@ class WindowEmissionKernel(EventTimeKernel):
         ends = windows.keys[self._end].to_numpy()[both]
         turn = np.lexsort((np.repeat([0, 1], [len(old), len(new)]), both, ends))
         values = [*windows.keys[both], *pl.concat([before[old], after[new]])] if names else [*windows.keys[both]]
-        whole = pl.DataFrame([s.alias(column(i)) for i, s in enumerate(values)])[turn]
+        output = pl.DataFrame([s.alias(column(i)) for i, s in enumerate(values)])[turn]
         changes = told_of_windows(
-            whole, width - 1, self.properties, self.slicing.window_starts(ends[turn]), ends[turn], self.slicing.zone
+            output, width - 1, self.properties, self.slicing.window_starts(ends[turn]), ends[turn], self.slicing.zone
         )
-        keep = np.where(emits, there, was)
+        keep = np.where(emits, exists, was)
         last = (
             pl.concat([before, after])[np.where(emits, len(window_places), 0) + np.arange(len(window_places))]
             if names
@@ -304,6 +304,6 @@ class WindowEmissionKernel(EventTimeKernel):
                 remaining = fresh[absent(fresh, self._keys, over)]
                 upserts[i] = remaining if remaining.height else None
             dead = narrow(state[i][present(state[i], self._keys, over)], identity)
-            deletes[i] = together(deletes[i], dead if dead.height else None)
+            deletes[i] = all_identities(deletes[i], dead if dead.height else None)
         if deletes[0] is not None and not deletes[0].height:
             deletes[0] = None

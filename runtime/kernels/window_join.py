@@ -39,9 +39,9 @@ from stateplan.runtime.kernels.common.key_ids import (
     stable_order,
     state_columns,
     truth,
-    unmatched,
     with_stamps,
     within,
+    without_match,
 )
 from stateplan.runtime.kernels.window_slices import Slicing, local_times
 from stateplan.runtime.transforms.calc import CalcTransform
@@ -171,7 +171,7 @@ class WindowJoinKernel(EventTimeKernel):
         names = columns(len(self._keys[0]))
         rows, key_frames = [], []
         for frame, keys in ((left, self._keys[0]), (right, self._keys[1])):
-            mine = np.flatnonzero(~unmatched(frame, keys, self.spec.filter_nulls))
+            mine = np.flatnonzero(~without_match(frame, keys, self.spec.filter_nulls))
             rows.append(mine)
             key_frame = frame_of(
                 [*(frame[k].alias(n) for k, n in zip(keys, names, strict=True)), frame[_END]], frame.height

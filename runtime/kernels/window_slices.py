@@ -39,19 +39,19 @@ def local_times(times: pl.Series, zone: str) -> Ints:
 def instants(local: Ints, zone: str) -> Ints:
     """The instants, ms since 1970, at which the clock on the wall shows the given times: of two the earlier one; a time
     that is omitted is as long after the gap's beginning as it says."""
-    return local if zone == "UTC" else instants_of(_shown(local), zone).to_physical().to_numpy()
+    return local if zone == "UTC" else instants_of(_datetimes(local), zone).to_physical().to_numpy()
 
 
 def closing_instants(local: Ints, zone: str) -> Ints:
     """As :func:`instants`, when timers fire: of two the later one; of a time that is omitted, that of its full hour."""
     if zone == "UTC":
         return local
-    shown = _shown(local)
-    found = instants_that_are(shown, zone, "latest")
-    return after_gaps(found, shown.dt.truncate("1h"), zone, "latest").to_physical().to_numpy()
+    times = _datetimes(local)
+    closings = instants_that_are(times, zone, "latest")
+    return after_gaps(closings, times.dt.truncate("1h"), zone, "latest").to_physical().to_numpy()
 
 
-def _shown(local: Ints) -> pl.Series:
+def _datetimes(local: Ints) -> pl.Series:
     return pl.Series("t", local, dtype=pl.Int64).cast(pl.Datetime("ms"))
 
 
@@ -125,7 +125,7 @@ class Slicing(FrozenDataclass):
     def windows_of(self, slices: Ints) -> tuple[Ints, Ints]:
         """All windows of each slice: the slice of each, and its end."""
         first = self.first_ends(slices)
-        rows, number = _counted((self.last_ends(slices) - first) // self.step + 1)
+        rows, number = _with_numbers((self.last_ends(slices) - first) // self.step + 1)
         return rows, first[rows] + number * self.step
 
     def due(self, ends: Ints) -> Ints:
@@ -138,10 +138,10 @@ class Slicing(FrozenDataclass):
         if self.kind == "CUMULATE":
             first = self._start(times, self.step) + self.step
             last = self._start(times, self.size) + self.size
-            rows, number = _counted((last - first) // self.step + 1)
+            rows, number = _with_numbers((last - first) // self.step + 1)
             return rows, first[rows] + number * self.step
         last = self._start(times, self.step)
-        rows, number = _counted(np.maximum((last - (times - self.size) + self.step - 1) // self.step, 0))
+        rows, number = _with_numbers(np.maximum((last - (times - self.size) + self.step - 1) // self.step, 0))
         return rows, last[rows] - number * self.step + self.size
 
     def next_ends(self, slices: Ints, watermark: int) -> Ints:
@@ -155,7 +155,7 @@ class Slicing(FrozenDataclass):
             ends[closed] += self.step
 
 
-def _counted(counts: Ints) -> tuple[Ints, Ints]:
+def _with_numbers(counts: Ints) -> tuple[Ints, Ints]:
     """Repeats each position by its number of rows: the position, and the number of the row there from 0."""
     return np.repeat(np.arange(len(counts)), counts), within(counts)
 
@@ -260,10 +260,10 @@ class WindowTableFunctionTransform(FrozenDataclass, Transform):
         slicing = self.slicing
         rows, ends = slicing.windows(local_times(frame[column(self.time)], slicing.zone))
         out = frame if len(rows) == frame.height and (rows == np.arange(len(rows))).all() else frame[rows]
-        added = [
+        window_columns = [
             timestamps(column(self.width), slicing.window_starts(ends)),
             timestamps(column(self.width + 1), ends),
             window_time(column(self.width + 2), ends, slicing.zone, self.time_type),
         ]
         kind = [out[KIND]] if KIND in out.columns else []
-        return out.drop(KIND, strict=False).hstack([*added, *kind])
+        return out.drop(KIND, strict=False).hstack([*window_columns, *kind])

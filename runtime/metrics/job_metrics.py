@@ -88,10 +88,10 @@ class JobMetrics:
         recent: the last records, oldest first.
         batches: micro-batches committed in this run.
         total: the sums of their figures.
-        running: the micro-batch in hand: its id, when it began (ms since 1970), and when by a monotonic clock (s).
+        current_batch: the micro-batch in hand: id, when it began (ms since 1970), and when by a monotonic clock (s).
         first: when the first micro-batch of this run began, by that clock; None before.
         parts: of the last micro-batch, the watermarks of the parts of aligned sources: source uid -> part -> ms.
-        waiting: by operator uid, how much of what waits for the clock there is, over bounded input.
+        pending: by operator uid, how much of what waits for the clock there is, over bounded input.
 
     Args:
         info: what the records are about.

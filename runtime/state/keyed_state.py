@@ -195,7 +195,7 @@ class KeyedState:
         return due_rows(table, name, list(self._runs[table.name].newest_first()), upto, now, ttl)
 
     def count_pending(self, kernel: Kernel, now: int, ttl: Sequence[TtlConfig]) -> int:
-        """How much waits for the clock; see :meth:`Kernel.waiting`."""
+        """How much waits for the clock; see :meth:`Kernel.count_pending`."""
         clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl]
         return kernel.count_pending(
             [
@@ -236,7 +236,7 @@ class KeyedState:
         yield "", json.dumps(lists, separators=(",", ":")).encode()
 
     def begin_as(self, key: str, data: bytes) -> None:
-        """Takes in a part of what :meth:`stored` gives of another state."""
+        """Takes in a part of what :meth:`values` gives of another state."""
         if key:
             self._parts.adopt(key, data)
             return

@@ -65,7 +65,7 @@ class MergeFigures:
     Attributes:
         rows: rows read by merges and rewrites.
         expired: expired rows that were dropped.
-        dropped: parts dropped unread, because all in them had expired.
+        parts: parts dropped unread, because all in them had expired.
     """
 
     rows: int = 0
@@ -83,7 +83,7 @@ class RunList:
 
     Attributes:
         parts: what the manifest is to say.
-        moved: what has been done.
+        figures: what has been done.
     """
 
     def __init__(self, table: StateTable, parts: Sequence[RunInfo], store: PartStore) -> None:

@@ -59,7 +59,7 @@ class RunInfo(NamedTuple):
             rows outside of the range, which a merge has already moved: they do not count.
         run: which run it is a part of, a number within the table; 0 until it has one.
         into: the run that its rows are being merged into; 0 for none.
-        stored: rows of the stored frame.
+        stored_rows: rows of the stored frame.
     """
 
     id: str
@@ -98,7 +98,7 @@ class Rows:
     Attributes:
         frame: the rows.
         hashes: its column ``@h``.
-        checked: whether the columns have been compared with those of its table.
+        is_checked: whether the columns have been compared with those of its table.
     """
 
     __slots__ = ("frame", "hashes", "is_checked")
@@ -242,8 +242,8 @@ def lookup(table: StateTable, parts: Iterable[Rows], sought_hashes: Hashes, now:
         sought_hashes: of :func:`wanted_hashes`.
 
     Returns:
-        Frame of :func:`state_schema`, with :data:`WRITTEN` where any row has it. It may hold rows of other keys (hash
-        collisions); kernels match by key.
+        Frame of :func:`state_schema`, with :data:`WRITE_TIME` where any row has it. It may hold rows of other keys
+        whose hash is the same; kernels match by key.
     """
     hits: list[pl.DataFrame] = []
     for part in parts:
@@ -269,7 +269,7 @@ def due_rows(table: StateTable, name: str, parts: Sequence[Rows], upto: int, now
 
 
 def aligned(runs: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:
-    """The runs with the same columns: with :data:`WRITTEN` if any has it."""
+    """The runs with the same columns: with :data:`WRITE_TIME` if any has it."""
     wide = next((run.columns for run in runs if WRITE_TIME in run.columns), None)
     if wide is None:
         return runs

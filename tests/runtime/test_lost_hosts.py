@@ -89,7 +89,7 @@ class _Cluster:
         self.lost: list[tuple[str, str, str]] = []
         self.rounds = 0
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         self.rounds += 1
         return self.rounds > 10
 

@@ -318,9 +318,9 @@ _ATOMS: dict[type, Callable[[Any], list[Any]]] = {
     uuid.UUID: lambda v: [str(v)],
     RowKind: lambda v: [v.name],
 }
-"""Values that nobody changes, by their class: what makes one again, see :data:`_MADE`."""
+"""Values that nobody changes, by their class: what makes one again, see :data:`_CONSTRUCTORS`."""
 
-_MADE: dict[str, Callable[..., Any]] = {
+_CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     "bytes": base64.b64decode,
     "complex": complex,
     "Decimal": Decimal,
@@ -400,7 +400,7 @@ def decoded(data: bytes, classes: Callable[[], Classes]) -> Any:
 class _Reader:
     def __init__(self, classes: Callable[[], Classes]) -> None:
         self._classes = classes
-        self._there: list[Any] = []
+        self._memo: list[Any] = []
 
     def value(self, encoding: Any) -> Any:
         kind = type(encoding)
@@ -408,14 +408,14 @@ class _Reader:
             return encoding
         if kind is dict:
             plain: dict[str, Any] = {}
-            self._there.append(plain)
+            self._memo.append(plain)
             plain.update(zip(encoding, self._values(list(encoding.values())), strict=True))
             return plain
         tag, rest = encoding[0], encoding[1:]
-        if tag in _MADE:
-            return _MADE[tag](*self._arguments(tag, rest))
+        if tag in _CONSTRUCTORS:
+            return _CONSTRUCTORS[tag](*self._arguments(tag, rest))
         if tag == "same":
-            return self._there[rest[0]]
+            return self._memo[rest[0]]
         return _TAGS[tag](self, rest)
 
     def _arguments(self, tag: str, rest: list[Any]) -> list[Any]:
@@ -431,7 +431,7 @@ class _Reader:
 
     def _list(self, rest: list[Any]) -> Any:
         items: list[Any] = []
-        self._there.append(items)
+        self._memo.append(items)
         items.extend(self._values(rest))
         return items
 
@@ -439,24 +439,24 @@ class _Reader:
         return self._filled_mapping({}, rest)
 
     def _filled_mapping(self, mapping: Any, rest: list[Any]) -> Any:
-        self._there.append(mapping)
+        self._memo.append(mapping)
         for key, item in self._pairs(rest):
             dict.__setitem__(mapping, key, item)
         return mapping
 
     def _set(self, rest: list[Any]) -> Any:
         items: set[Any] = set()
-        self._there.append(items)
+        self._memo.append(items)
         items.update(self._values(rest))
         return items
 
     def _bytearray(self, rest: list[Any]) -> Any:
-        self._there.append(data := bytearray(base64.b64decode(rest[0])))
+        self._memo.append(data := bytearray(base64.b64decode(rest[0])))
         return data
 
     def _deque(self, rest: list[Any]) -> Any:
         items: deque[Any] = deque(maxlen=rest[0])
-        self._there.append(items)
+        self._memo.append(items)
         items.extend(self._values(rest[1:]))
         return items
 
@@ -465,7 +465,7 @@ class _Reader:
 
     def _ordered_dict(self, rest: list[Any]) -> Any:
         mapping: OrderedDict[Any, Any] = OrderedDict()
-        self._there.append(mapping)
+        self._memo.append(mapping)
         mapping.update(self._pairs(rest))
         return mapping
 
@@ -480,18 +480,18 @@ class _Reader:
 
     def _enum(self, rest: list[Any]) -> Any:
         cls: Any = self._class(rest[0])
-        self._there.append(cls[rest[1]])
+        self._memo.append(cls[rest[1]])
         return cls[rest[1]]
 
     def _object(self, rest: list[Any]) -> Any:
         cls, items = self._class(rest[0]), rest[1]
         base = _container(cls)
         if base is tuple:  # what it has inside cannot refer to it
-            place = len(self._there)
-            self._there.append(None)
-            instance = self._there[place] = blank(cls, self._values(items))
+            place = len(self._memo)
+            self._memo.append(None)
+            instance = self._memo[place] = blank(cls, self._values(items))
         else:
-            self._there.append(instance := blank(cls, ()))
+            self._memo.append(instance := blank(cls, ()))
             if base is dict:
                 for key, item in self._pairs(items):
                     dict.__setitem__(instance, key, item)
@@ -508,7 +508,7 @@ class _Reader:
         if dtype.kind not in "biufcSUmM":
             raise UnreadableError(f"the type {dtype} of NumPy")
         flat = np.frombuffer(base64.b64decode(rest[2]), dtype)
-        self._there.append(array := flat[0] if rest[1] is None else flat.reshape(rest[1]).copy())
+        self._memo.append(array := flat[0] if rest[1] is None else flat.reshape(rest[1]).copy())
         return array
 
     def _frame(self, rest: list[Any]) -> Any:
@@ -529,7 +529,7 @@ class _Reader:
 
             frame = pl.DataFrame(pl.from_arrow(table))
             frame = frame.to_series() if kind == "Series" else frame
-        self._there.append(frame)
+        self._memo.append(frame)
         return frame
 
 

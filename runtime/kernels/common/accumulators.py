@@ -93,12 +93,12 @@ class Accumulator(ABC):
         columns: its columns in the state table of the groups.
         initial: their values for a new group.
         sees_nulls: whether NULL is a value to it.
-        ordered: whether the order of values within a batch counts.
+        needs_order: whether the order of values within a batch counts.
         arguments: the most arguments it takes.
     """
 
     sees_nulls: ClassVar[bool] = False
-    ordered: ClassVar[bool] = False
+    needs_order: ClassVar[bool] = False
     arguments: ClassVar[int] = 1
     columns: Mapping[str, pl.DataType]
     initial: Mapping[str, object]
@@ -379,13 +379,13 @@ class SingleValue(Fold):
         if (count > 1).any():
             raise DataError("DATA320")
         old = before[self._value]
-        there = np.flatnonzero(before[self._count].to_numpy())
+        live = np.flatnonzero(before[self._count].to_numpy())
         signs = np.ones(len(changes.codes), np.int64) if changes.signs is None else changes.signs
         rows = pl.DataFrame(
             {
-                "g": np.concatenate([there, changes.codes]),
-                "v": pl.concat([old[there], changes.column.cast(old.dtype)]),
-                "n": np.concatenate([np.ones(len(there), np.int64), signs]),
+                "g": np.concatenate([live, changes.codes]),
+                "v": pl.concat([old[live], changes.column.cast(old.dtype)]),
+                "n": np.concatenate([np.ones(len(live), np.int64), signs]),
             }
         )
         left = rows.group_by("g", "v").agg(pl.col("n").sum()).filter(pl.col("n") > 0)
@@ -420,10 +420,10 @@ def _with_nulls(values: pl.Series, none: Bools) -> pl.Series:
 
 def _unscaled_sums(values: pl.Series, scale: int) -> pl.Series:
     """DECIMAL(38, scale) of unscaled whole numbers (Int128)."""
-    whole = values.cast(pl.Decimal(38, 0))
+    scaled = values.cast(pl.Decimal(38, 0))
     if scale == 0:
-        return whole
-    return (whole * pl.Series([Decimal((0, (1,), -scale))], dtype=pl.Decimal(38, scale))).cast(pl.Decimal(38, scale))
+        return scaled
+    return (scaled * pl.Series([Decimal((0, (1,), -scale))], dtype=pl.Decimal(38, scale))).cast(pl.Decimal(38, scale))
 
 
 def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: int) -> pl.Series:
@@ -432,10 +432,10 @@ def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: in
     sums, number = total.to_physical(), pl.Series(count).cast(pl.Int128)
     ten = pl.Series([10**shift], dtype=pl.Int128)
     size, parts = sums.abs(), number.abs()
-    whole, rest = size // parts, (size % parts) * ten
+    quotients, rest = size // parts, (size % parts) * ten
     fraction, left = rest // parts, rest % parts
     fraction = fraction + (left + left >= parts).cast(pl.Int128)
-    fits = whole < pl.Series([_DECIMAL_LIMIT // 10**shift], dtype=pl.Int128)
-    quotient = whole.zip_with(fits, nulls("", pl.Int128(), len(whole))) * ten + fraction
+    fits = quotients < pl.Series([_DECIMAL_LIMIT // 10**shift], dtype=pl.Int128)
+    quotient = quotients.zip_with(fits, nulls("", pl.Int128(), len(quotients))) * ten + fraction
     negative = (sums < 0) != (number < 0)
     return _unscaled_sums((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)

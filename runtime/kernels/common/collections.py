@@ -23,7 +23,7 @@ from stateplan.runtime.kernels.common.key_ids import Ints, firsts, key_ids, null
 from stateplan.runtime.kernels.common.lists import (
     STEP,
     VALUE,
-    WRITTEN,
+    WRITE_TIME,
     elements,
     explode_lists,
     live_entries,
@@ -35,7 +35,7 @@ from stateplan.runtime.kernels.common.lists import (
 class First(Fold):
     """FIRST_VALUE of what is only accumulated: the first value that is not NULL."""
 
-    ordered: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
     last: ClassVar[bool] = False
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
@@ -64,7 +64,7 @@ class Last(First):
 class ValueList(Fold):
     """Values in order of arrival. Retracting removes the first equal one; what is not there is not retracted."""
 
-    ordered: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
     rewrites: ClassVar[bool] = True
     """Whether a retraction writes the whole list anew, so that none of its elements expires before the others."""
 
@@ -72,7 +72,7 @@ class ValueList(Fold):
         assert argument is not None
         self._list = f"values{number}"
         self._element = argument.polars()
-        self._dtype = pl.List(pl.Struct({VALUE: self._element, WRITTEN: pl.Int64()}))
+        self._dtype = pl.List(pl.Struct({VALUE: self._element, WRITE_TIME: pl.Int64()}))
         self.columns = {self._list: self._dtype}
         self.initial = {self._list: None}
 
@@ -91,7 +91,7 @@ class ValueList(Fold):
             change = np.concatenate([np.ones(len(owners), np.int64), changes.signs])
             left = play_changes(codes, both[VALUE], change)
             if self.rewrites:
-                both = both.with_columns(_rewritten(both, codes, change, left, changes.now))
+                both = both.with_columns(_renew_times(both, codes, change, left, changes.now))
             both, codes = both[left], codes[left]
         lists = pack_lists(codes, both, len(groups), old.name, self._dtype)
         return [lists if len(groups) == changes.groups else _replace_lists(old, groups, lists)]
@@ -132,13 +132,13 @@ class MergeableList(ValueList, MergeableFold):
         )
 
 
-def _rewritten(frame: pl.DataFrame, codes: Ints, change: Ints, left: Ints, now: int) -> pl.Series:
+def _renew_times(frame: pl.DataFrame, codes: Ints, change: Ints, left: Ints, now: int) -> pl.Series:
     """Times of access: ``now`` for all elements of a list of which one was removed."""
     has_removal = np.zeros(int(codes.max(initial=-1)) + 1, bool)
     is_removed = np.ones(len(codes), bool)
     is_removed[left] = False
     has_removal[codes[is_removed & (change > 0)]] = True
-    return pl.Series(WRITTEN, np.where(has_removal[codes], now, frame[WRITTEN].to_numpy()))
+    return pl.Series(WRITE_TIME, np.where(has_removal[codes], now, frame[WRITE_TIME].to_numpy()))
 
 
 def _replace_lists(old: pl.Series, rows: Ints, new: pl.Series) -> pl.Series:
@@ -183,7 +183,7 @@ class ArraysOfValues(Arrays):
 class Text(MergeableFold, KeepsSecond):
     """LISTAGG of what is only accumulated: the text so far, and the separator that came last."""
 
-    ordered: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
     arguments: ClassVar[int] = 2
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
@@ -298,7 +298,7 @@ class ValueCounts(MergeableFold):
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         assert argument is not None
         self._map = f"values{number}"
-        self._fields = pl.Struct({VALUE: argument.polars(), "n": pl.Int64(), WRITTEN: pl.Int64()})
+        self._fields = pl.Struct({VALUE: argument.polars(), "n": pl.Int64(), WRITE_TIME: pl.Int64()})
         self.columns = {self._map: pl.List(self._fields)}
         self.initial = {self._map: None}
 
@@ -317,11 +317,11 @@ class ValueCounts(MergeableFold):
         count = np.zeros(ids.count, np.int64)
         np.add.at(count, ids.codes, both["n"].to_numpy())
         write_times = np.zeros(ids.count, np.int64)
-        np.maximum.at(write_times, ids.codes, both[WRITTEN].to_numpy())
+        np.maximum.at(write_times, ids.codes, both[WRITE_TIME].to_numpy())
         remaining = np.flatnonzero(count != 0)
         remaining = remaining[np.argsort(ids.first[remaining])]
         rows = ids.first[remaining]
-        frame = both[rows].with_columns(pl.Series("n", count[remaining]), pl.Series(WRITTEN, write_times[remaining]))
+        frame = both[rows].with_columns(pl.Series("n", count[remaining]), pl.Series(WRITE_TIME, write_times[remaining]))
         return [pack_lists(both["g"].to_numpy()[rows], frame.drop("g"), changes.groups, old.name, old.dtype)]
 
     def merge(self, before: pl.DataFrame, parts: pl.DataFrame, changes: Changes) -> list[pl.Series]:
@@ -353,14 +353,14 @@ class JsonObject(MergeableFold):
     """JSON_OBJECTAGG ... NULL ON NULL: JSON texts by key, in order of the keys. A key that is there already, or NULL,
     fails the job."""
 
-    ordered: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
     sees_nulls: ClassVar[bool] = True
     arguments: ClassVar[int] = 2
     absent: ClassVar[bool] = False
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._map = f"entries{number}"
-        self._fields = pl.Struct({"k": pl.String(), VALUE: pl.String(), WRITTEN: pl.Int64()})
+        self._fields = pl.Struct({"k": pl.String(), VALUE: pl.String(), WRITE_TIME: pl.Int64()})
         self.columns = {self._map: pl.List(self._fields)}
         self.initial = {self._map: None}
 

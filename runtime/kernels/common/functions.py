@@ -92,5 +92,5 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
         accumulator_of_call = make(number, argument, call.type)
         if len(call.arg_list) <= accumulator_of_call.arguments:
             return accumulator_of_call
-    what = f"{call.function:.80} of {counted(len(call.arg_list), 'argument')}"
-    raise RunError("RUN063", known=tuple(ACCUMULATORS), what=what, hint=nearest(call.function, ACCUMULATORS))
+    problem = f"{call.function:.80} of {counted(len(call.arg_list), 'argument')}"
+    raise RunError("RUN063", known=tuple(ACCUMULATORS), what=problem, hint=nearest(call.function, ACCUMULATORS))

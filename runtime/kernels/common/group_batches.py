@@ -21,7 +21,7 @@ class Batch:
         codes: the group of each.
         signs: +1 or -1 per row; None when all accumulate.
         first: per group its first row in the batch's own frame.
-        known: per group its row in the state, -1 for none.
+        state_rows: per group its row in the state, -1 for none.
         fresh: per group, whether it starts from nothing.
         rows: per group, rows accumulated less rows retracted, at the end.
         missed: rows retracted from groups that were empty.
@@ -31,7 +31,7 @@ class Batch:
     codes: Ints
     signs: Ints | None
     first: Ints
-    known: Ints
+    state_rows: Ints
     fresh: Bools
     rows: Ints
     missed: int = 0

@@ -32,8 +32,8 @@ from stateplan.runtime.kernels.common.key_ids import (
     positions,
     ranks,
     signs,
-    unmatched,
     with_kind,
+    without_match,
 )
 from stateplan.runtime.transforms.calc import CalcTransform
 
@@ -48,7 +48,7 @@ Rows: TypeAlias = PlainRows | CountedRows
 
 def joinable(side: Side, frame: pl.DataFrame, filter_nulls: Sequence[bool]) -> Ints | None:
     """The rows that can have a match: without NULL in a key where NULL matches nothing. None for all."""
-    out = unmatched(frame, side.keys, filter_nulls)
+    out = without_match(frame, side.keys, filter_nulls)
     return np.flatnonzero(~out) if out.any() else None
 
 
@@ -103,16 +103,16 @@ class _Outcome:
 
     Attributes:
         going: rows of the other side that are no longer answered for want of a match.
-        joined: output rows.
+        output: output rows.
         lone: rows of the input itself that are answered for want of a match, where their order does not matter; else
-            they are among ``joined``. For a semi join, those that have one.
+            they are among ``output``. For a semi join, those that have one.
         coming: rows of the other side that are now answered so.
 
     Rows of a side have its fields and the row kind.
     """
 
     going: pl.DataFrame | None = None
-    joined: pl.DataFrame | None = None
+    output: pl.DataFrame | None = None
     lone: pl.DataFrame | None = None
     coming: pl.DataFrame | None = None
 
@@ -148,7 +148,7 @@ class MatchingJoin(FrozenDataclass):
     def step(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int]) -> Step:
         inputs = with_before_images(self.sides, inputs, state, ttl, self.spec.filter_nulls)
         side_rows = [
-            CountedRows(side, rows) if side.counted else PlainRows(side, rows)
+            CountedRows(side, rows) if side.counts_matches else PlainRows(side, rows)
             for side, rows in zip(self.sides, state, strict=True)
         ]
         left = self._meet(0, inputs[0], side_rows[0], side_rows[1], now)
@@ -157,11 +157,11 @@ class MatchingJoin(FrozenDataclass):
             left.lone, right.going = _cancel_out(left.lone, right.going, self.sides[0].fields)
         parts = [
             *self._answers(1, left.going),
-            left.joined,
+            left.output,
             *self._answers(0, left.lone),
             *self._answers(1, left.coming),
             *self._answers(0, right.going),
-            right.joined,
+            right.output,
             *self._answers(1, right.lone),
             *self._answers(0, right.coming),
         ]
@@ -250,7 +250,7 @@ class MatchingJoin(FrozenDataclass):
         change = signs(frame)
         steps = np.ones(len(pairs.own), np.int64) if change is None else change[pairs.own]
         before = other.matches.copy()
-        other.met(pairs.other, steps)
+        other.count_matches(pairs.other, steps)
         has_gained = np.zeros(len(before), bool)
         if not self._one_sided and (steps < 0).any():
             is_kept = keep[pairs.own]
@@ -281,9 +281,9 @@ class MatchingJoin(FrozenDataclass):
                 rows = np.flatnonzero(keep & ((matches > 0) == (self.spec.join_type == "SEMI")))
                 out.lone = with_kind(frame[side.fields][rows], kinds[rows])
                 if keeps_order(frame, side):
-                    out.joined, out.lone = side.upserted(self._answers(0, out.lone)[0]), None
+                    out.output, out.lone = side.upserted(self._answers(0, out.lone)[0]), None
             return
-        retract = RowKind.DELETE if side.counted and not side.replaces else None
+        retract = RowKind.DELETE if side.counts_matches and not side.replaces else None
         kinds = _outer_kinds(kinds, retract)
         own, others = pairs.own, pairs.other
         if not keep.all():
@@ -293,7 +293,7 @@ class MatchingJoin(FrozenDataclass):
             times = other.copies[others]
             own, others = np.repeat(own, times), np.repeat(others, times)
         joined_rows = with_kind(self._joined_rows(number, frame, other.rows, _Pairs(own, others)), kinds[own])
-        if side.counted:
+        if side.counts_matches:
             rows = np.flatnonzero(keep & (matches == 0))
             lone = with_kind(frame[side.fields][rows], kinds[rows])
             if not keeps_order(frame, side):
@@ -302,7 +302,7 @@ class MatchingJoin(FrozenDataclass):
                 lone_rows = self._answers(number, lone)[0]
                 order = np.argsort(np.concatenate([own, rows]), kind="stable")
                 joined_rows = pl.concat([joined_rows[lone_rows.columns], lone_rows], rechunk=True)[order]
-        out.joined = side.upserted(joined_rows, self.sides[1 - number].output)
+        out.output = side.upserted(joined_rows, self.sides[1 - number].output)
 
     def _answers(self, number: int, rows: pl.DataFrame | None) -> list[pl.DataFrame]:
         """The output for rows of one side that have no match (for a semi join: one)."""
@@ -354,9 +354,9 @@ def _outer_kinds(kinds: Kinds, retract: RowKind | None) -> Kinds:
     return out
 
 
-def _last(entries: Ints, which: Bools, other: Rows) -> Ints:
-    """Per entry of the other side, the last of the pairs ``which`` that has it."""
-    rows = np.flatnonzero(which)
+def _last(entries: Ints, mask: Bools, other: Rows) -> Ints:
+    """Per entry of the other side, the last of the pairs ``mask`` that has it."""
+    rows = np.flatnonzero(mask)
     last_rows = positions(entries[rows], other.rows.height)
     return rows[last_rows] if len(rows) else last_rows
 

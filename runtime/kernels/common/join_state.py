@@ -32,8 +32,8 @@ from stateplan.runtime.kernels.common.key_ids import (
     positions,
     replay,
     signs,
-    unmatched,
     with_stamps,
+    without_match,
 )
 from stateplan.runtime.kernels.common.upserts import with_old_rows, without_old_rows
 
@@ -53,14 +53,14 @@ class Change:
     Attributes:
         upserts: rows to write, without ``@t``.
         deletes: identities to remove.
-        gone: rows of the side's state that are no more.
+        removals: rows of the side's state that are no more.
         new: rows that are there now, with the side's fields alone.
         missed: retractions that found nothing, as far as the state was looked at.
     """
 
     upserts: pl.DataFrame
     deletes: pl.DataFrame | None
-    gone: Ints
+    removals: Ints
     new: pl.DataFrame
     missed: int = 0
 
@@ -75,7 +75,7 @@ class Side:
         fields: its columns.
         output: the names of its columns in the joined row.
         unique: whether a row is identified by a unique key (with the join key); else equal rows are counted.
-        counted: whether each row has the number of its matches on the other side, as an outer side needs it.
+        counts_matches: whether each row has the number of its matches on the other side, as an outer side needs it.
         watched: whether some of the retractions that find nothing are counted where a row is known by the join key, for
             which alone the state is read.
         upserts: whether its changes come without the old rows of updates, so that any row may replace another one.
@@ -88,7 +88,7 @@ class Side:
     fields: list[str]
     output: list[str]
     unique: bool
-    counted: bool
+    counts_matches: bool
     watched: bool = False
     upserts: bool = False
     replaces: bool = False
@@ -106,7 +106,7 @@ class Side:
 
     def reads_own(self, frame: pl.DataFrame) -> Ints | None:
         """The rows of ``frame`` that need this side's own state; None for none."""
-        if self.replaces or (self.counted and not self.unique):
+        if self.replaces or (self.counts_matches and not self.unique):
             return np.arange(frame.height) if frame.height else None
         if self.unique and not self._looks:
             return None
@@ -145,7 +145,7 @@ class Side:
         """What the rows of ``frame`` do to this side, of which ``state`` holds a part and no numbers of matches.
 
         Args:
-            has_state: whether the other side will meet what is left, so that ``gone`` is needed.
+            has_state: whether the other side will meet what is left, so that ``removals`` is needed.
         """
         if self.unique:
             return self._change_rows(frame, state if has_state else state[:0], self.missed(frame, state))
@@ -253,7 +253,7 @@ def with_before_images(
     out = []
     for side, frame, state_rows, lifetime in zip(sides, frames, state, ttl, strict=True):
         if side.replaces and frame.height:
-            has_keys = ~unmatched(frame, side.keys, filter_nulls)
+            has_keys = ~without_match(frame, side.keys, filter_nulls)
             identity = list(side.table.identity)
             frame = with_old_rows(frame, state_rows, identity, side.fields, lifetime == NEVER, has_keys)
         out.append(frame)
@@ -278,14 +278,14 @@ class PlainRows:
         self.rows = state[side.fields]
         self._change: Change | None = None
 
-    def met(self, rows: Ints, change: Ints) -> None:
+    def count_matches(self, rows: Ints, change: Ints) -> None:
         """A side without numbers of matches forgets that its rows were met."""
 
     def apply(self, frame: pl.DataFrame, matches: Ints) -> None:
         """Takes in the changes of ``frame``, in order."""
         self._change = self._side.change(frame, self._state, has_state=True)
         self.missed = self._change.missed
-        self.rows = pl.concat([without(self.rows, self._change.gone), self._change.new], rechunk=True)
+        self.rows = pl.concat([without(self.rows, self._change.removals), self._change.new], rechunk=True)
 
     def writes(self, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written to the state, and the identities to be removed from it."""
@@ -314,13 +314,13 @@ class CountedRows:
         self.copies: Ints | None = None if side.unique else state[COPIES].to_numpy()
         self.matches: Ints = state[_MATCHES].to_numpy().copy()
         self.missed = 0
-        self._changed = np.zeros(state.height, bool)
+        self._is_dirty = np.zeros(state.height, bool)
         self._deletes: pl.DataFrame | None = None
 
-    def met(self, rows: Ints, change: Ints) -> None:
+    def count_matches(self, rows: Ints, change: Ints) -> None:
         """The entries ``rows`` (with repeats) matched one row more (``change`` 1) or less (-1)."""
         np.add.at(self.matches, rows, change)
-        self._changed[rows] = True
+        self._is_dirty[rows] = True
 
     def apply(self, frame: pl.DataFrame, matches: Ints) -> None:
         """Takes in the changes of ``frame``, in order; ``matches`` has the number of matches of each row."""
@@ -347,16 +347,16 @@ class CountedRows:
         assert self.copies is not None
         fields = self._side.fields
         ids, (codes, before) = ids_of((frame, self.rows), fields)
-        there = np.zeros(ids.count, np.int64)
-        there[before] = self.copies
+        start = np.zeros(ids.count, np.int64)
+        start[before] = self.copies
         change = signs(frame)
         added_codes = codes
         if change is None:
-            final = there + np.bincount(codes, minlength=ids.count)
+            final = start + np.bincount(codes, minlength=ids.count)
             last_added = positions(codes, ids.count)
         else:
-            _, final = replay(codes, change, there)
-            self.missed = int((final - there).sum() - change.sum())
+            _, final = replay(codes, change, start)
+            self.missed = int((final - start).sum() - change.sum())
             plus = np.flatnonzero(change > 0)
             added_codes = codes[plus]
             last_added = np.full(ids.count, -1, np.int64)
@@ -377,13 +377,13 @@ class CountedRows:
         """Keeps the given entries, and adds new ones."""
         self.rows = pl.concat([self.rows[remaining], new], rechunk=True)
         self.matches = np.concatenate([self.matches[remaining], matches])
-        self._changed = np.concatenate([self._changed[remaining], np.ones(len(matches), bool)])
+        self._is_dirty = np.concatenate([self._is_dirty[remaining], np.ones(len(matches), bool)])
         if self.copies is not None and copies is not None:
             self.copies = np.concatenate([self.copies[remaining], copies])
 
     def writes(self, now: int) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """What is to be written to the state, and the identities to be removed from it."""
-        rows = np.flatnonzero(self._changed)
+        rows = np.flatnonzero(self._is_dirty)
         if not len(rows):
             return None, self._deletes
         numbers = [pl.Series(_MATCHES, self.matches[rows], dtype=pl.Int64)]

@@ -61,8 +61,8 @@ class KeyIds:
     def twins(self) -> tuple[Ints, Ints]:
         """Pairs of rows that are said to have one key, enough to compare all."""
         if self._rows is not None and self._starts is not None:
-            again = np.flatnonzero(~self._starts)
-            return self._rows[again], self._rows[again - 1]
+            repeats = np.flatnonzero(~self._starts)
+            return self._rows[repeats], self._rows[repeats - 1]
         others = np.ones(len(self.codes), bool)
         others[self.first] = False
         rows = np.flatnonzero(others)
@@ -112,9 +112,9 @@ def _table(values: Ints, low: int, span: int) -> KeyIds:
     n = len(values)
     first = np.full(span, n, np.int64)
     first[offsets[::-1]] = np.arange(n - 1, -1, -1)
-    used = first < n
-    numbers = np.cumsum(used) - 1
-    return KeyIds(first[used], numbers[offsets])
+    occurs = first < n
+    numbers = np.cumsum(occurs) - 1
+    return KeyIds(first[occurs], numbers[offsets])
 
 
 def _sort_ids(words: Words) -> KeyIds:
@@ -233,8 +233,8 @@ def unchanged(new: pl.DataFrame, before: pl.DataFrame, old: Ints, names: Sequenc
     rows = np.flatnonzero(old >= 0)
     same = np.zeros(len(old), bool)
     if len(rows):
-        now, then = rows_at(new[list(names)], rows), rows_at(before[list(names)], old[rows])
-        same[rows] = np.logical_and.reduce([np.ones(len(rows), bool), *(equal(now[n], then[n]) for n in names)])
+        now, old_values = rows_at(new[list(names)], rows), rows_at(before[list(names)], old[rows])
+        same[rows] = np.logical_and.reduce([np.ones(len(rows), bool), *(equal(now[n], old_values[n]) for n in names)])
     return same
 
 
@@ -245,17 +245,17 @@ def truth(flags: pl.Series) -> Bools:
 
 def absent(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Ints:
     """The rows of ``frame`` whose key no row of ``others`` has."""
-    return np.flatnonzero(~_met(frame, columns, others))
+    return np.flatnonzero(~_has_match(frame, columns, others))
 
 
 def present(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Ints:
     """The rows of ``frame`` whose key a row of ``others`` has."""
-    return np.flatnonzero(_met(frame, columns, others))
+    return np.flatnonzero(_has_match(frame, columns, others))
 
 
-def _met(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Bools:
-    ids, (there, mine) = ids_of((others, frame), columns)
-    is_present: Bools = positions(there, ids.count)[mine] >= 0
+def _has_match(frame: pl.DataFrame, columns: Sequence[str], others: pl.DataFrame) -> Bools:
+    ids, (theirs, mine) = ids_of((others, frame), columns)
+    is_present: Bools = positions(theirs, ids.count)[mine] >= 0
     return is_present
 
 
@@ -382,7 +382,7 @@ def within(sizes: Ints) -> Ints:
     return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
-def unmatched(frame: pl.DataFrame, keys: Sequence[str], filter_nulls: Sequence[bool]) -> Bools:
+def without_match(frame: pl.DataFrame, keys: Sequence[str], filter_nulls: Sequence[bool]) -> Bools:
     """Which rows can have no match in a join: those with NULL in a key where NULL matches nothing."""
     out = np.zeros(frame.height, bool)
     for key, filters in zip(keys, filter_nulls, strict=True):

@@ -9,7 +9,7 @@ import pyarrow as pa
 from stateplan.common.values.nanoseconds import portable
 from stateplan.runtime.kernels.common.key_ids import Ints, key_ids, ranks, replay, stable_order
 
-VALUE, WRITTEN, STEP = "v", "t", "n"
+VALUE, WRITE_TIME, STEP = "v", "t", "n"
 """Fields of an element: the value, when it was written (ms), and in partial results +1 or -1."""
 
 
@@ -40,7 +40,7 @@ def pack_lists(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: 
 
 def elements(values: pl.Series, now: int) -> pl.DataFrame:
     """Elements of lists that are written ``now``."""
-    return pl.DataFrame([values.alias(VALUE), pl.Series(WRITTEN, np.full(len(values), now, np.int64))])
+    return pl.DataFrame([values.alias(VALUE), pl.Series(WRITE_TIME, np.full(len(values), now, np.int64))])
 
 
 def play_changes(owners: Ints, values: pl.Series, change: Ints) -> Ints:
@@ -60,7 +60,7 @@ def live_entries(owners: Ints, frame: pl.DataFrame, now: int, ttl: int) -> tuple
     """The elements that are alive."""
     if ttl <= 0 or not frame.height:
         return owners, frame
-    alive = frame[WRITTEN].to_numpy() + ttl > now
+    alive = frame[WRITE_TIME].to_numpy() + ttl > now
     if alive.all():
         return owners, frame
     rows = np.flatnonzero(alive)

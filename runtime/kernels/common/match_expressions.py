@@ -80,8 +80,8 @@ class Total:
         """
         fold = self.fold
         if values and not fold.sees_nulls:
-            there = values[0].is_not_null().to_numpy()
-            values, codes = [v.filter(pl.Series(there)) for v in values], codes[there]
+            present = values[0].is_not_null().to_numpy()
+            values, codes = [v.filter(pl.Series(present)) for v in values], codes[present]
         first, second, third = (*values, None, None, None)[:3]
         state = fold.partial(Changes(groups, codes, first, None, second, third))
         return fold.value(pl.DataFrame(state)).cast(self.type.polars())
@@ -244,7 +244,7 @@ class Columns:
         self._transforms, self._rows, self._now = transforms, rows, now
         self._series: dict[int, pl.Series | None] = {}
         self._lists: dict[int, list[Any]] = {}
-        self._missing: dict[int, Any] = {}
+        self._defaults: dict[int, Any] = {}
 
     def series(self, number: int) -> pl.Series | None:
         """A column; None if it cannot be computed for all rows."""
@@ -258,9 +258,9 @@ class Columns:
     def value(self, number: int, row: int) -> Any:
         """Of one row; -1 for no row, whose fields are all NULL. Raises what the expression raises."""
         if row < 0:
-            if number not in self._missing:
-                self._missing[number] = self._transforms[number](self._no_row, self._now)[column(0)][0]
-            return self._missing[number]
+            if number not in self._defaults:
+                self._defaults[number] = self._transforms[number](self._no_row, self._now)[column(0)][0]
+            return self._defaults[number]
         cells = self._lists.get(number)
         if cells is None:
             series = self.series(number)
@@ -280,8 +280,8 @@ class Columns:
             return self._transforms[number](self._rows[rows], self._now)[column(0)]
         if not (rows < 0).any():
             return series[rows]
-        missing = pl.Series(series.name, [self.value(number, -1)], dtype=series.dtype)
-        return align(pl.concat([series, missing]), np.where(rows < 0, len(series), rows))
+        default = pl.Series(series.name, [self.value(number, -1)], dtype=series.dtype)
+        return align(pl.concat([series, default]), np.where(rows < 0, len(series), rows))
 
 
 @dataclass(frozen=True)

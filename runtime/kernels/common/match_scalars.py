@@ -24,7 +24,7 @@ class Inexact(Exception):  # noqa: N818 - it is not an error
 
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64}
-_COMPARED: dict[str, Callable[[Any, Any], bool]] = {
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -32,7 +32,7 @@ _COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_COMPUTED: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
 _TESTS: dict[str, Callable[[Any], bool]] = {
     "IS NULL": lambda v: v is None,
     "IS NOT NULL": lambda v: v is not None,
@@ -45,11 +45,11 @@ _TESTS: dict[str, Callable[[Any], bool]] = {
 
 _WIDE = Context(prec=120, rounding=ROUND_HALF_UP)
 """Holds what DECIMALs are computed from exactly."""
-_ORDERED = ("CHAR", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE", "DECIMAL", *_BITS)
+_SORTABLE = ("CHAR", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE", "DECIMAL", *_BITS)
 """Types whose values Python orders as columns do."""
 
 
-def wrapped(value: int, type_: LogicalType) -> int:
+def wrap(value: int, type_: LogicalType) -> int:
     """A whole number as its type holds it."""
     bits = _BITS[type_.root]
     return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
@@ -68,7 +68,7 @@ def compiled(rex: Rex, types: Sequence[LogicalType]) -> Scalar | None:
     operands = [p for p in parts if p is not None]
     if len(operands) < len(parts):
         return None
-    return _called(rex, operands)
+    return _call(rex, operands)
 
 
 def _constant(rex: Literal) -> Scalar | None:
@@ -87,7 +87,7 @@ def _constant(rex: Literal) -> Scalar | None:
     return None
 
 
-def _called(rex: Call, operands: Sequence[Scalar]) -> Scalar | None:
+def _call(rex: Call, operands: Sequence[Scalar]) -> Scalar | None:
     name = rex.name
     if name in ("AND", "OR"):
         return _junction(operands, name == "OR")
@@ -103,8 +103,8 @@ def _called(rex: Call, operands: Sequence[Scalar]) -> Scalar | None:
         return None
     left, right = operands
     a, b = (o.type for o in rex.operands)
-    if name in _COMPARED and _comparable(a, b):
-        return _binary(_COMPARED[name], left, right)
+    if name in _COMPARISONS and _comparable(a, b):
+        return _binary(_COMPARISONS[name], left, right)
     if not _is_exact(a) or not _is_exact(b):
         return None
     if rex.type.root == "DECIMAL":
@@ -112,9 +112,9 @@ def _called(rex: Call, operands: Sequence[Scalar]) -> Scalar | None:
         return None if decimal is None else _binary(decimal(a.scale or 0, b.scale or 0, rex.type), left, right)
     if name == "/" and rex.type.root in _BITS and "DECIMAL" not in (a.root, b.root):
         return _binary(_quotient, left, right)
-    if name in _COMPUTED and rex.type.root in _BITS:
-        compute, result = _COMPUTED[name], rex.type
-        return _binary(lambda x, y: wrapped(compute(x, y), result), left, right)
+    if name in _ARITHMETIC and rex.type.root in _BITS:
+        compute, result = _ARITHMETIC[name], rex.type
+        return _binary(lambda x, y: wrap(compute(x, y), result), left, right)
     return None
 
 
@@ -140,7 +140,7 @@ def _cast(operand: Scalar, source: LogicalType, target: LogicalType) -> Scalar |
 
     def run(values: Sequence[Any]) -> Any:
         value = operand(values)
-        if value is not None and wrapped(value, target) != value:
+        if value is not None and wrap(value, target) != value:
             raise Inexact
         return value
 
@@ -243,22 +243,22 @@ def _comparable(a: LogicalType, b: LogicalType) -> bool:
 
 def total(function: str, values: Sequence[Any], result: LogicalType) -> Any:
     """An aggregate of values. Raises Inexact."""
-    there = [v for v in values if v is not None]
+    present = [v for v in values if v is not None]
     if function == "COUNT":
-        return len(there)
+        return len(present)
     if function in ("FIRST_VALUE", "LAST_VALUE"):
-        return there[0 if function == "FIRST_VALUE" else -1] if there else None
+        return present[0 if function == "FIRST_VALUE" else -1] if present else None
     if function not in ("SUM", "MIN", "MAX"):
         raise Inexact
-    if not there:
+    if not present:
         return None
     if function != "SUM":
-        if result.root not in _ORDERED:
+        if result.root not in _SORTABLE:
             raise Inexact
-        return max(there) if function == "MAX" else min(there)
+        return max(present) if function == "MAX" else min(present)
     if result.root in _BITS:
-        return wrapped(sum(there), result)
+        return wrap(sum(present), result)
     if result.root != "DECIMAL":
         raise Inexact
     scale = result.scale or 0
-    return _rescaled(sum(_unscaled(v, scale) for v in there), scale, result)
+    return _rescaled(sum(_unscaled(v, scale) for v in present), scale, result)

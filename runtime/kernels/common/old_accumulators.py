@@ -1,6 +1,6 @@
 """Accumulators that earlier releases pickled, read without running what they name.
 
-Whatever a pickle names becomes a :class:`_Named`, which records what is asked of it and does nothing. Plain values and
+Whatever a pickle names becomes a :class:`_Stub`, which records what is asked of it and does nothing. Plain values and
 objects of the function's own classes are made of those records; anything else is refused.
 """
 
@@ -32,10 +32,10 @@ MARK = b"\x80"
 """The first byte of every pickle that was kept; none of JSON."""
 
 
-class _Named:
+class _Stub:
     """What a pickle makes of something that it names: the arguments, the state and the items that it gives it."""
 
-    def __new__(cls, *arguments: Any, **fields: Any) -> _Named:
+    def __new__(cls, *arguments: Any, **fields: Any) -> _Stub:
         instance = super().__new__(cls)
         instance.__dict__.update(arguments=arguments, named=fields, state=None, items=[], pairs=[])
         return instance
@@ -57,11 +57,11 @@ class _Named:
     def __setitem__(self, key: Any, value: Any) -> None:
         self.__dict__["pairs"].append((key, value))
 
-    def __call__(self, *arguments: Any) -> _Named:
-        return _Called(self, *arguments)
+    def __call__(self, *arguments: Any) -> _Stub:
+        return _CallStub(self, *arguments)
 
 
-class _Called(_Named):
+class _CallStub(_Stub):
     """What a pickle makes by calling what it has made: the first argument."""
 
 
@@ -73,7 +73,7 @@ class _Inert(pickle.Unpickler):
         self.names: dict[type, str] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        inert_class = type("_Inert", (_Named,), {})
+        inert_class = type("_Inert", (_Stub,), {})
         self.names[inert_class] = f"{module}.{name}"
         return inert_class
 
@@ -121,9 +121,9 @@ class _Maker:
             if name in _NAMES:
                 return _NAMES[name]
             raise UnreadableError(f"it names {name[:100]}")
-        if not isinstance(content, _Named):
+        if not isinstance(content, _Stub):
             return content
-        if kind is _Called:
+        if kind is _CallStub:
             return self._zone(*content.__dict__["arguments"])
         name = self._names[kind]
         arguments = [self.value(a) for a in content.__dict__["arguments"]]
@@ -135,14 +135,14 @@ class _Maker:
             return value
         return self._object(content, name, arguments)
 
-    def _with_content(self, value: Any, content: _Named) -> Any:
+    def _with_content(self, value: Any, content: _Stub) -> Any:
         if content.__dict__["items"]:
             value.extend(map(self.value, content.__dict__["items"]))
         for key, item in content.__dict__["pairs"]:
             value[self.value(key)] = self.value(item)
         state = self.value(content.__dict__["state"])
         if isinstance(value, _Later):
-            return value.made(state)
+            return value.maker(state)
         if isinstance(value, _Type):
             value.detail(state)
         if isinstance(value, Row) and state is not None:
@@ -150,7 +150,7 @@ class _Maker:
             return Row.named(tuple(state.get("_names", ())), tuple(value)).of_kind(kind)
         return value
 
-    def _zone(self, callee: _Named, *arguments: Any) -> ZoneInfo:
+    def _zone(self, callee: _Stub, *arguments: Any) -> ZoneInfo:
         """The only thing that is called so is ``getattr(ZoneInfo, "_unpickle")``."""
         arguments_of_callee = callee.__dict__["arguments"]
         names = [self._names.get(one, "") for one in (type(callee), *arguments_of_callee[:1]) if isinstance(one, type)]
@@ -158,7 +158,7 @@ class _Maker:
             raise UnreadableError("it calls what it has made")
         return ZoneInfo(arguments[0])
 
-    def _object(self, content: _Named, name: str, arguments: list[Any]) -> Any:
+    def _object(self, content: _Stub, name: str, arguments: list[Any]) -> Any:
         cls = self._classes().get(name)
         if cls is None:
             raise UnreadableError(f"it names {name[:100]}")
@@ -200,7 +200,7 @@ class _Later:
     """
 
     def __init__(self, maker: Callable[[Any], Any]) -> None:
-        self.made = maker
+        self.maker = maker
 
 
 def _array_of(state: Any) -> Any:

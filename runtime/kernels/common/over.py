@@ -195,13 +195,13 @@ class OverKernel(KeyedKernel):
             out.append(value.cast(call.type.polars()))
             after += [s.alias(n) for s, n in zip(new_state, run.columns, strict=True)]
         results = [s.alias(column(width + i)) for i, s in enumerate(out)]
-        return walk.frame[list(self._fields)][walk.asked].hstack(results), frame_of(after, walk.parts)
+        return walk.frame[list(self._fields)][walk.output_rows].hstack(results), frame_of(after, walk.parts)
 
     def _first_of(self, walk: Walk, name: str, value_rows: pl.DataFrame, born: Ints) -> Bools:
         """The rows whose value their partition did not have before."""
         names = list(_once([*self._keys, name]))
-        ids, (there, mine) = ids_of((value_rows[names], walk.frame[names]), names)
-        at = positions(there, ids.count)[mine]
+        ids, (theirs, mine) = ids_of((value_rows[names], walk.frame[names]), names)
+        at = positions(theirs, ids.count)[mine]
         old = at >= 0
         if value_rows.height:
             old &= value_rows[BORN].to_numpy()[np.maximum(at, 0)] == born[walk.owners]
@@ -252,12 +252,12 @@ class OverKernel(KeyedKernel):
             now: since when partitions are there that were not.
             peers: whether rows of one time have one frame although it is not bounded.
         """
-        ids, (mine, there, old) = ids_of((rows, partitions, stored_rows), self._keys)
+        ids, (mine, theirs, old) = ids_of((rows, partitions, stored_rows), self._keys)
         firsts = np.full(ids.count, rows.height, np.int64)
         np.minimum.at(firsts, mine, np.arange(rows.height))
         first = np.sort(firsts[firsts < rows.height])
         number = positions(mine[first], ids.count)
-        place = positions(there, ids.count)[mine[first]]
+        place = positions(theirs, ids.count)[mine[first]]
         row_numbers = np.flatnonzero(number[old] >= 0)
         owners = np.concatenate([number[old[row_numbers]], number[mine]])
         names = [*self._fields, AT, NUMBER, ACCESS_TIME]
@@ -292,17 +292,17 @@ class OverKernel(KeyedKernel):
             is_cleared: per partition whether it is gone with all its rows, which are not mentioned then.
         """
         stays = ~walk.left
-        there = np.ones(len(stays), bool) if is_cleared is None else ~is_cleared[walk.owners]
+        stays_there = np.ones(len(stays), bool) if is_cleared is None else ~is_cleared[walk.owners]
         was = walk.frame[ACCESS_TIME].fill_null(-1).to_numpy()
-        write = np.flatnonzero(there & stays & (~walk.held | (was != stamps)))
+        write = np.flatnonzero(stays_there & stays & (~walk.in_state | (was != stamps)))
         rows = walk.frame[[*self._fields, NUMBER, AT]][write]
-        removed_rows = np.flatnonzero(there & walk.held & ~stays)
+        removed_rows = np.flatnonzero(stays_there & walk.in_state & ~stays)
         return with_stamps(rows, stamps[write]) if len(write) else None, walk.frame[[*self._keys, NUMBER]][removed_rows]
 
     def _rows_in_reach(self, stored_rows: pl.DataFrame, partitions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows of partitions that are there, and the identities of the others."""
-        ids, (there, mine) = ids_of((partitions, stored_rows), self._keys)
-        alive = positions(there, ids.count)[mine] >= 0
+        ids, (theirs, mine) = ids_of((partitions, stored_rows), self._keys)
+        alive = positions(theirs, ids.count)[mine] >= 0
         stale = np.flatnonzero(~alive)
         return (stored_rows if not len(stale) else stored_rows[np.flatnonzero(alive)]), stored_rows[
             [*self._keys, NUMBER]
@@ -325,7 +325,7 @@ def wide(keys: pl.DataFrame, state_values: pl.DataFrame, own: Mapping[str, Ints]
     return frame_of(series, keys.height)
 
 
-def joined(some: pl.DataFrame | None, more: pl.DataFrame, upserts: pl.DataFrame | None) -> pl.DataFrame | None:
+def with_more(some: pl.DataFrame | None, more: pl.DataFrame, upserts: pl.DataFrame | None) -> pl.DataFrame | None:
     """Deletions and further ones, without those of rows that are written."""
     if upserts is not None and more.height:
         more = more[absent(more, more.columns, upserts)]

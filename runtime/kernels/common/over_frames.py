@@ -37,7 +37,7 @@ class Walk:
         frame: the rows, those of a partition together and in their order; ones that the aggregates hold already come
             first.
         owners: per row its partition, 0 .. ``parts`` - 1, ascending.
-        held: which rows the aggregates hold already.
+        in_state: which rows the aggregates hold already.
         parts: number of partitions, each of which has a row that they do not hold.
         times: per row its time, ms; only needed for RANGE with a bound or with peers.
         window: the frame.
@@ -47,7 +47,7 @@ class Walk:
 
     frame: pl.DataFrame
     owners: Ints
-    held: Bools
+    in_state: Bools
     parts: int
     times: Ints
     window: Frame
@@ -57,12 +57,12 @@ class Walk:
     @cached_property
     def new(self) -> Ints:
         """The rows that the aggregates do not hold."""
-        return np.flatnonzero(~self.held)
+        return np.flatnonzero(~self.in_state)
 
     @cached_property
-    def asked(self) -> Ints:
+    def output_rows(self) -> Ints:
         """The rows that produce an output row, in the order of the output."""
-        return self.new if self.silent is None else np.flatnonzero(~self.held & ~self.silent)
+        return self.new if self.silent is None else np.flatnonzero(~self.in_state & ~self.silent)
 
     @cached_property
     def _last_peer(self) -> Ints:
@@ -142,17 +142,17 @@ class Walk:
     @cached_property
     def outputs(self) -> Ints:
         """Per output the operation after which its value is taken."""
-        return np.searchsorted(self._operations[3], self._last_peer[self.asked], side="right") - 1
+        return np.searchsorted(self._operations[3], self._last_peer[self.output_rows], side="right") - 1
 
     @cached_property
     def lows(self) -> Ints:
         """Per output the first row of its frame."""
-        return np.searchsorted(self.leaves, self._last_peer[self.asked], side="right")
+        return np.searchsorted(self.leaves, self._last_peer[self.output_rows], side="right")
 
     @cached_property
     def highs(self) -> Ints:
         """Per output the first row behind its frame."""
-        return self._last_peer[self.asked] + 1
+        return self._last_peer[self.output_rows] + 1
 
     @property
     def bounded(self) -> bool:
@@ -189,7 +189,7 @@ def distinct_of_frames(walk: Walk, names: Sequence[str], rows: Bools) -> Bools:
     owned_values = walk.frame[list(names)].with_columns(pl.Series("@owner", walk.owners))
     ids = key_ids(owned_values, ["@owner", *names])
     counts = np.zeros(ids.count, np.int64)
-    np.add.at(counts, ids.codes[walk.held & rows], 1)
+    np.add.at(counts, ids.codes[walk.in_state & rows], 1)
     live = walk.live(rows)
     places = np.flatnonzero(live)
     codes, signs = ids.codes[walk.rows[places]], walk.signs[places]

@@ -37,8 +37,8 @@ from stateplan.runtime.kernels.common.values import VALUE, Values
 from stateplan.runtime.kernels.group_aggregate import (
     BORN,
     ROWS,
+    CallInput,
     GroupAggregateKernel,
-    Seen,
     group_changes,
 )
 
@@ -71,9 +71,9 @@ class Partials(FrozenDataclass):
         fields = (*row.fields, *(RowField(f"key{i}", t) for i, t in enumerate(keys)))
         width = len(row.fields)
         grouping = tuple(range(width, width + len(keys)))
-        whole = LogicalType("ROW", fields=fields)
+        wide_row = LogicalType("ROW", fields=fields)
         kernel = GroupAggregateKernel(
-            whole, grouping, calls, retracts, update_before, retraction, state_name, lists_expire
+            wide_row, grouping, calls, retracts, update_before, retraction, state_name, lists_expire
         )
         for call, function in zip(calls, kernel.accumulators, strict=True):
             if not isinstance(function, (TrackedExtreme, MergeableFold)):
@@ -123,7 +123,7 @@ class Partials(FrozenDataclass):
         types = {k: self.kernel.input_type.fields[g].type for k, g in zip(self.keys, self.kernel.grouping, strict=True)}
         return {**{k: t.polars() for k, t in types.items()}, **self.schema}
 
-    def merged(self, before: pl.DataFrame, frame: pl.DataFrame, changes: Changes) -> dict[str, pl.Series]:
+    def merge(self, before: pl.DataFrame, frame: pl.DataFrame, changes: Changes) -> dict[str, pl.Series]:
         """The accumulators of :attr:`folds` after the partial results ``frame``, by column."""
         after: dict[str, pl.Series] = {}
         for _, fold in self.folds:
@@ -165,11 +165,11 @@ class Partials(FrozenDataclass):
         for i, (fold, state_rows) in enumerate(zip(self.kernel.values, values, strict=False)):
             ids, (mine, owners) = ids_of((rows, state_rows), keys)
             owner = positions(mine, ids.count)[owners]
-            there = owner >= 0
+            present = owner >= 0
             if self.kernel.need_retraction:
                 # What was last written before the group came (again) is of one that was deleted.
-                there[there] = state_rows[ACCESS_TIME].to_numpy()[there] >= rows[BORN].to_numpy()[owner[there]]
-            present_values = np.flatnonzero(there)
+                present[present] = state_rows[ACCESS_TIME].to_numpy()[present] >= rows[BORN].to_numpy()[owner[present]]
+            present_values = np.flatnonzero(present)
             flags = [n for n in fold.table.schema if n not in fold.table.identity]
             lists.append(
                 self.packed_values(i, owner[present_values], state_rows[present_values][[VALUE, *flags]], rows.height)
@@ -234,7 +234,7 @@ class LocalTransform(FrozenDataclass, Transform):
         codes = number[ids.codes]
         step = signs(frame)
         key = frame_of([frame[k][first].alias(p) for k, p in zip(own, self.partials.keys, strict=True)], ids.count)
-        cached_changes: dict[Seen, Changes] = {}
+        cached_changes: dict[CallInput, Changes] = {}
         out: list[pl.Series] = []
         for i, fold in self.partials.folds:
             call = kernel.agg_calls[i]
@@ -247,10 +247,10 @@ class LocalTransform(FrozenDataclass, Transform):
         for i in self.partials.separate_calls:
             values = frame[column(kernel.agg_calls[i].arg_list[1])]
             out.append(align(values, positions(codes, ids.count)).alias(second_name(i)))
-        whole = frame_of([frame[column(i)] for i in range(len(kernel.input_type.fields) - len(own))], frame.height)
-        whole = whole.hstack([frame[k].alias(p) for k, p in zip(own, self.partials.keys, strict=True)])
+        wide = frame_of([frame[column(i)] for i in range(len(kernel.input_type.fields) - len(own))], frame.height)
+        wide = wide.hstack([frame[k].alias(p) for k, p in zip(own, self.partials.keys, strict=True)])
         for i, table in enumerate(kernel.values):
-            out.append(self._list(i, table, whole, codes, step, ids.count))
+            out.append(self._list(i, table, wide, codes, step, ids.count))
         return key.hstack(out) if key.width else frame_of(out, ids.count)
 
     def _list(
@@ -262,5 +262,5 @@ class LocalTransform(FrozenDataclass, Transform):
         flags = [n for n in values.table.schema if n not in values.table.identity]
         counts = [pl.Series(n, changes.new[i]).cast(values.table.schema[n]) for i, n in enumerate(flags)]
         entries = narrow(changes.pairs, [VALUE]).hstack(counts)
-        there = np.flatnonzero(np.logical_or.reduce([n != 0 for n in changes.new]))
-        return pack_lists(changes.groups[there], entries[there], count, list_name(number), dtype)
+        live = np.flatnonzero(np.logical_or.reduce([n != 0 for n in changes.new]))
+        return pack_lists(changes.groups[live], entries[live], count, list_name(number), dtype)

@@ -15,7 +15,7 @@ from stateplan.common.errors import DataError
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernels.common.accumulators import Changes, KeepsSecond, MergeableFold, align
 from stateplan.runtime.kernels.common.key_ids import Ints, firsts, positions
-from stateplan.runtime.kernels.common.lists import VALUE, WRITTEN, explode_lists, live_entries, pack_lists
+from stateplan.runtime.kernels.common.lists import VALUE, WRITE_TIME, explode_lists, live_entries, pack_lists
 from stateplan.runtime.kernels.common.over_frames import first_after
 
 Floats = npt.NDArray[np.float64]
@@ -33,13 +33,13 @@ class Percentiles(MergeableFold, KeepsSecond):
     """
 
     sees_nulls: ClassVar[bool] = True
-    ordered: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
     arguments: ClassVar[int] = 3
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._values, self._percentages = f"values{number}", f"percentages{number}"
         self._single = result.root != "ARRAY"
-        fields = pl.Struct({VALUE: pl.Float64(), _COUNT: pl.Int64(), WRITTEN: pl.Int64()})
+        fields = pl.Struct({VALUE: pl.Float64(), _COUNT: pl.Int64(), WRITE_TIME: pl.Int64()})
         self.columns = {self._values: pl.List(fields), self._percentages: _PERCENTAGES}
         self.initial = {self._values: None, self._percentages: None}
 
@@ -68,10 +68,10 @@ class Percentiles(MergeableFold, KeepsSecond):
         """
         second = changes.second
         assert second is not None
-        missing = old_percentages.is_null().to_numpy()
-        if not missing.any():
+        is_null = old_percentages.is_null().to_numpy()
+        if not is_null.any():
             return old_percentages
-        came = np.flatnonzero((steps > 0) & missing[changes.codes])
+        came = np.flatnonzero((steps > 0) & is_null[changes.codes])
         place = firsts(changes.codes[came], changes.groups)
         first_rows = np.where(place >= 0, came[place], -1) if len(came) else place
         if not isinstance(second.dtype, pl.List):
@@ -81,7 +81,7 @@ class Percentiles(MergeableFold, KeepsSecond):
         wrong = numbers.filter((numbers < 0) | (numbers.is_not_nan() & (numbers > 1)))
         if len(wrong):
             raise DataError("DATA303", value=wrong[0])
-        return percentages.zip_with(pl.Series(missing), old_percentages).alias(old_percentages.name)
+        return percentages.zip_with(pl.Series(is_null), old_percentages).alias(old_percentages.name)
 
     def _value_counts(self, old: pl.Series, codes: Ints, values: Floats, steps: Ints, changes: Changes) -> pl.Series:
         """The lists of values after ``steps`` rows more of each of ``values``."""
@@ -94,7 +94,7 @@ class Percentiles(MergeableFold, KeepsSecond):
             codes = np.concatenate([owners, codes])
             values = np.concatenate([frame[VALUE].to_numpy(), values])
             steps = np.concatenate([frame[_COUNT].to_numpy(), steps])
-            write_times = np.concatenate([frame[WRITTEN].to_numpy(), write_times])
+            write_times = np.concatenate([frame[WRITE_TIME].to_numpy(), write_times])
         ranks = _in_order(values)
         order = np.lexsort((ranks, codes))
         codes, ranks = codes[order], ranks[order]
@@ -104,8 +104,8 @@ class Percentiles(MergeableFold, KeepsSecond):
         remaining = np.flatnonzero(counts != 0)
         places = begins[remaining]
         rows = pl.DataFrame(
-            {VALUE: values[order[places]], _COUNT: counts[remaining], WRITTEN: latest[remaining]},
-            schema={VALUE: pl.Float64, _COUNT: pl.Int64, WRITTEN: pl.Int64},
+            {VALUE: values[order[places]], _COUNT: counts[remaining], WRITE_TIME: latest[remaining]},
+            schema={VALUE: pl.Float64, _COUNT: pl.Int64, WRITE_TIME: pl.Int64},
         )
         return pack_lists(codes[places], rows, changes.groups, old.name, old.dtype)
 
@@ -133,20 +133,20 @@ class Percentiles(MergeableFold, KeepsSecond):
         sums = value_counts.group_by("g").agg(pl.col(_COUNT).sum())
         totals = np.zeros(state.height, np.int64)
         totals[sums["g"].to_numpy()] = sums[_COUNT].to_numpy()
-        there = (totals > 0) & percentages.is_not_null().to_numpy()
+        has_result = (totals > 0) & percentages.is_not_null().to_numpy()
         rows = np.repeat(np.arange(state.height), lengths)
         fractions = percentages.filter(pl.Series(lengths > 0)).explode().cast(pl.Float64).to_numpy()
-        mine = np.flatnonzero(there[rows])
+        mine = np.flatnonzero(has_result[rows])
         results = np.full(len(rows), np.nan)
         if len(mine):
             results[mine] = _interpolate(value_counts, frame[VALUE].to_numpy(), totals, rows[mine], fractions[mine])
         lists = pl.DataFrame([pl.Series("g", rows), pl.Series("v", results)]).group_by("g", maintain_order=True)
         result_lists = lists.agg(pl.col("v"))
         out = align(result_lists["v"], positions(result_lists["g"].to_numpy(), state.height))
-        empty = there & (lengths == 0)
+        empty = has_result & (lengths == 0)
         if empty.any():
             out = pl.Series([[]], dtype=_PERCENTAGES).new_from_index(0, len(out)).zip_with(pl.Series(empty), out)
-        out = pl.select(pl.when(pl.Series(there)).then(out)).to_series()
+        out = pl.select(pl.when(pl.Series(has_result)).then(out)).to_series()
         return out.list.first() if self._single else out
 
 

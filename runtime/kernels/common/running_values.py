@@ -91,7 +91,7 @@ class RunningFold(RunningValue):
 
     def run(self, before: pl.DataFrame, frame_rows: FrameRows) -> tuple[pl.Series, list[pl.Series]]:
         walk = frame_rows.walk
-        stops, which = np.unique(walk.outputs, return_inverse=True)
+        stops, stop_numbers = np.unique(walk.outputs, return_inverse=True)
         owners = walk.codes[stops]
         turns = ranks(owners)
         places = np.flatnonzero(frame_rows.live)
@@ -123,7 +123,7 @@ class RunningFold(RunningValue):
         final_parts.append(parts)
         after = pl.concat(finals)[np.argsort(np.concatenate(final_parts))]
         results = pl.concat(values)[np.argsort(np.concatenate(order))]
-        return results[which], [after[n] for n in names]
+        return results[stop_numbers], [after[n] for n in names]
 
     @staticmethod
     def _changes(frame_rows: FrameRows, operations: Ints, codes: Ints, groups: int) -> Changes:
@@ -175,8 +175,8 @@ class RunningSum(RunningValue):
         elif self._dtype.is_float():
             level = self._floats(walk, steps, signs, start)
         else:
-            whole = steps.cast(pl.Int64).fill_null(0).to_numpy() * signs
-            total = pl.Series(_sums_of_steps(walk, whole, start.cast(pl.Int64).to_numpy()))
+            increments = steps.cast(pl.Int64).fill_null(0).to_numpy() * signs
+            total = pl.Series(_sums_of_steps(walk, increments, start.cast(pl.Int64).to_numpy()))
             level = total.cast(self._dtype, wrap_numerical=True) if total.dtype != self._dtype else total
         count = _sums_of_steps(walk, signs, before[self._count].to_numpy())
         value = level[walk.outputs]
@@ -204,8 +204,8 @@ class RunningSum(RunningValue):
         place[walk.begins] = len(walk.rows) + np.arange(walk.parts)
         if increments.dtype == pl.Float32:  # Polars adds these up in double precision
             return pl.Series(_sums_in_order(increments[place].to_numpy(), walk.begins))
-        whole = pl.DataFrame([increments[place].alias("v"), pl.Series("g", walk.codes)])
-        return whole.select(pl.col("v").cum_sum().over("g").cast(self._dtype)).to_series()
+        table = pl.DataFrame([increments[place].alias("v"), pl.Series("g", walk.codes)])
+        return table.select(pl.col("v").cum_sum().over("g").cast(self._dtype)).to_series()
 
 
 class RunningExtreme(RunningValue):
@@ -254,9 +254,9 @@ class RunningExtreme(RunningValue):
         values = pl.concat([start.alias("v"), frame_rows.column.alias("v")])
         rank, order = self._value_ranks(values)
         nothing = len(rank)
-        there = start.is_not_null().to_numpy()
+        has_start = start.is_not_null().to_numpy()
         steps = np.where(frame_rows.live, rank[walk.parts + walk.rows], nothing)
-        steps[walk.begins] = np.where(there, rank[: walk.parts], nothing)
+        steps[walk.begins] = np.where(has_start, rank[: walk.parts], nothing)
         odd = values.is_nan().fill_null(False).to_numpy() if self._dtype.is_float() else np.zeros(len(values), bool)
         if odd.any():
             steps = np.where(np.append(odd[order], False)[steps], nothing, steps)
@@ -264,16 +264,16 @@ class RunningExtreme(RunningValue):
         best = np.minimum.accumulate(steps - shift) + shift
         place = np.append(order, -1)[best]
         if odd.any():
-            sticks = self._sticking(walk, frame_rows.live, odd, there)
+            sticks = self._sticking(walk, frame_rows.live, odd, has_start)
             place = np.where(sticks >= 0, sticks, place)
         level = align(values, place)
         return level[walk.outputs], [level[walk.ends].alias(self._best)]
 
     @staticmethod
-    def _sticking(walk: Walk, live: Bools, odd: Bools, there: Bools) -> Ints:
+    def _sticking(walk: Walk, live: Bools, odd: Bools, has_start: Bools) -> Ints:
         """Per operation the place of the NaN that was the first value of its partition; -1 for none."""
         place = np.where(live, walk.parts + walk.rows, -1)
-        place[walk.begins] = np.where(there, np.arange(walk.parts), -1)
+        place[walk.begins] = np.where(has_start, np.arange(walk.parts), -1)
         some = np.flatnonzero(place >= 0)
         first = np.full(walk.parts, -1, np.int64)
         first[walk.codes[some][::-1]] = some[::-1]
@@ -314,11 +314,11 @@ class RunningEdge(RunningValue):
 
     def _of_frames(self, frame_rows: FrameRows) -> Ints:
         walk = frame_rows.walk
-        there = np.flatnonzero(frame_rows.rows)
+        live = np.flatnonzero(frame_rows.rows)
         if self._last:
-            places = np.append(there, -1)[np.searchsorted(there, walk.highs) - 1]
+            places = np.append(live, -1)[np.searchsorted(live, walk.highs) - 1]
             return np.where(places >= walk.lows, places, -1)
-        places = np.append(there, np.iinfo(np.int64).max)[np.searchsorted(there, walk.lows)]
+        places = np.append(live, np.iinfo(np.int64).max)[np.searchsorted(live, walk.lows)]
         return np.where(places < walk.highs, places, -1)
 
 
@@ -348,7 +348,7 @@ class RunningLag(RunningValue):
         order = np.argsort(owners, kind="stable")
         begins = np.cumsum(lengths + count) - lengths - count
         rows = np.searchsorted(walk.owners, np.arange(walk.parts))
-        owner = walk.owners[walk.asked]
+        owner = walk.owners[walk.output_rows]
         back = lengths[owner] + (walk.highs - 1 - rows[owner]) - offset
         place = np.where(back >= 0, order[np.maximum(begins[owner] + back, 0)], -1)
         results = align(values, place).cast(self._result)

@@ -76,7 +76,7 @@ class Placement:
         of_known: per known session, the one that it is part of now.
         sessions: all sessions, the known ones included: key, start, end.
         keys: the number of the key of each; equal keys have the same.
-        written: which of them were not known as they are.
+        is_new: which of them were not known as they are.
     """
 
     rows: Ints
@@ -84,9 +84,9 @@ class Placement:
     of_known: Ints
     sessions: pl.DataFrame
     keys: Ints
-    written: Bools
+    is_new: Bools
 
-    def kept(self, frame: pl.DataFrame) -> Bools:
+    def in_time(self, frame: pl.DataFrame) -> Bools:
         """Which rows of the frame that was placed are not late."""
         out = np.zeros(frame.height, bool)
         out[self.rows] = True
@@ -133,7 +133,7 @@ class Sessions(FrozenDataclass):
         """The watermark that closes a session with each of these ends."""
         return closing_instants(ends - 1, self.zone)
 
-    def placed(self, frame: pl.DataFrame, state: pl.DataFrame, before: int) -> Placement:
+    def place(self, frame: pl.DataFrame, state: pl.DataFrame, before: int) -> Placement:
         """Puts rows into sessions.
 
         Args:
@@ -152,8 +152,8 @@ class Sessions(FrozenDataclass):
             keep = np.ones(frame.height, bool)
             codes = np.unique(of_rows[late])
             for own, mine in zip(_by_code(of_known, codes), _by_code(of_rows, codes), strict=True):
-                there = list(zip(starts[own].tolist(), ends[own].tolist(), strict=True))
-                keep[mine] = _in_time(there, times[mine], until[mine], late[mine])
+                known_spans = list(zip(starts[own].tolist(), ends[own].tolist(), strict=True))
+                keep[mine] = _in_time(known_spans, times[mine], until[mine], late[mine])
             rows = np.flatnonzero(keep)
         spans = pl.DataFrame(
             {
@@ -203,11 +203,11 @@ class Sessions(FrozenDataclass):
         is_closed: Bools = due <= (watermark.now if watermark.now > watermark.before else NO_WATERMARK)
         return due, is_closed
 
-    def written(
+    def state_frame(
         self, placement: Placement, due: Ints, is_closed: Bools, now: int, more: Mapping[str, Ints] | None = None
     ) -> pl.DataFrame | None:
         """The rows of the state for sessions that have changed and are open; ``more`` are further columns of all."""
-        stays = np.flatnonzero(placement.written & ~is_closed)
+        stays = np.flatnonzero(placement.is_new & ~is_closed)
         if not len(stays):
             return None
         own = [pl.Series(name, values[stays]) for name, values in {DUE: due, **(more or {})}.items()]
@@ -252,14 +252,14 @@ def _by_code(codes: Ints, key_codes: Ints) -> Iterator[Ints]:
     return (order[first:end] for first, end in zip(*ends, strict=True))
 
 
-def _in_time(there: list[tuple[int, int]], starts: Ints, ends: Ints, late: Bools) -> list[bool]:
+def _in_time(sessions: list[tuple[int, int]], starts: Ints, ends: Ints, late: Bools) -> list[bool]:
     """Which windows of one key, in order of arrival, find a session or are not late by themselves."""
     out = []
     for start, end, alone in zip(starts.tolist(), ends.tolist(), late.tolist(), strict=True):
-        overlapping = [s for s in there if s[0] <= end and s[1] >= start]
+        overlapping = [s for s in sessions if s[0] <= end and s[1] >= start]
         out.append(bool(overlapping) or not alone)
         if out[-1]:
             every = [(start, end), *overlapping]
-            there = [s for s in there if s not in overlapping]
-            there.append((min(s[0] for s in every), max(s[1] for s in every)))
+            sessions = [s for s in sessions if s not in overlapping]
+            sessions.append((min(s[0] for s in every), max(s[1] for s in every)))
     return out

@@ -26,7 +26,7 @@ time."""
 class SquaredDifferences(MergeableFold):
     """``$WELFORD_M2$1``: number, mean and sum of squared differences (Welford); NULL without values."""
 
-    ordered = True
+    needs_order = True
 
     def __init__(self, number: int, argument: LogicalType | None, result: LogicalType) -> None:
         self._names = (f"count{number}", f"mean{number}", f"squared differences{number}")
@@ -130,11 +130,11 @@ def _combine(
     sign: int,
     number: Ints,
     own: Floats,
-    spread: Floats,
+    own_squares: Floats,
 ) -> None:
     """Adds (``sign`` +1) or removes whole sets of values, given by number, mean and sum of squared differences."""
     rows = np.flatnonzero(number)
-    g, n, other, part_squares = groups[rows], number[rows], own[rows], spread[rows]
+    g, n, other, part_squares = groups[rows], number[rows], own[rows], own_squares[rows]
     before = count[g]
     total = before + sign * n
     safe = np.where(total == 0, 1, total)

@@ -52,7 +52,7 @@ class Change(NamedTuple):
     numbers: Ints
     kind: RowKind
 
-    def taken(self, at: Ints) -> Change:
+    def part(self, at: Ints) -> Change:
         """The part of it at the given positions."""
         return Change(self.rows[at], self.groups[at], self.numbers[at], self.kind)
 
@@ -76,7 +76,7 @@ class Pool:
 
     Attributes:
         rows: the fields.
-        kept: how many of the rows were kept.
+        row_count: how many of the rows were kept.
         groups: the partition of each row, counted from 0.
         count: number of partitions.
         order: the rows sorted by partition and order; equal ones by ``sequence``.
@@ -84,7 +84,7 @@ class Pool:
     """
 
     rows: pl.DataFrame
-    kept: int
+    row_count: int
     groups: Ints
     count: int
     order: Ints
@@ -160,8 +160,8 @@ class TopN(KeyedKernel):
         first = np.zeros(count, np.int64)
         first[groups[::-1]] = np.arange(new_rows.height)[::-1]
         ends = values[first]
-        ids, (there, mine) = ids_of((size_state, new_rows), self._keys)
-        owners = groups[positions(mine, ids.count)[there]]
+        ids, (theirs, mine) = ids_of((size_state, new_rows), self._keys)
+        owners = groups[positions(mine, ids.count)[theirs]]
         ends[owners] = size_state[END].to_numpy()
         fresh = np.delete(first, owners)
         if not len(fresh):
@@ -258,9 +258,9 @@ class TopN(KeyedKernel):
             return None
         first = self.order.fields[0]
         name = column(first.index)
-        ids, (there, codes) = ids_of((state_rows, new_rows), self._keys)
+        ids, (theirs, codes) = ids_of((state_rows, new_rows), self._keys)
         turn = (
-            pl.DataFrame({"@g": there})
+            pl.DataFrame({"@g": theirs})
             .hstack([state_rows[name]])
             .select(
                 pl.arg_sort_by(
@@ -270,8 +270,8 @@ class TopN(KeyedKernel):
             .to_series()
             .to_numpy()
         )
-        last = positions(there[turn], ids.count)
-        full = (np.bincount(there, minlength=ids.count) >= self.range.end)[codes]
+        last = positions(theirs[turn], ids.count)
+        full = (np.bincount(theirs, minlength=ids.count) >= self.range.end)[codes]
         worst = state_rows[name].gather(turn[np.where(full, last[codes], 0)])
         mine = new_rows[name]
         behind = (mine > worst if first.is_ascending else mine < worst).fill_null(False)

@@ -35,9 +35,9 @@ def with_old_rows(
     n = frame.height
     ids, (codes, before) = ids_of((frame, state), identity)
     order = np.argsort(codes, kind="stable")
-    again = codes[order][1:] == codes[order][:-1]
+    repeats = codes[order][1:] == codes[order][:-1]
     previous = np.full(n, -1, np.int64)
-    previous[order[1:][again]] = order[:-1][again]
+    previous[order[1:][repeats]] = order[:-1][repeats]
     first = previous < 0
     stored_places = positions(before, ids.count)[codes]
     retracts = is_retraction(frame)

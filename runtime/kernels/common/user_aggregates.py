@@ -46,7 +46,7 @@ class UserFold(Fold):
     """
 
     sees_nulls: ClassVar[bool] = True
-    ordered: ClassVar[bool] = True
+    needs_order: ClassVar[bool] = True
     arguments: ClassVar[int] = 1_000
 
     def __init__(
@@ -86,12 +86,12 @@ class UserFold(Fold):
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         get_value = self._function.method("get_value")
-        results = [self._function.call(get_value, (accumulator,)) for accumulator in self.opened(state)]
+        results = [self._function.call(get_value, (accumulator,)) for accumulator in self.load(state)]
         if self._function.vector != "general":
             results = [plain_value(v, self._result) for v in results]
         return column_of(results, self._result, self._function)
 
-    def opened(self, state: pl.DataFrame) -> list[Any]:
+    def load(self, state: pl.DataFrame) -> list[Any]:
         """The accumulator of each row of state."""
         return [self._decode_accumulator(data) for data in state[self._column].to_list()]
 

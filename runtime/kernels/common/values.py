@@ -64,7 +64,7 @@ class ValueChanges:
     Attributes:
         pairs: group key and value (column ``v``), in order of first arrival.
         groups: the group of each.
-        known: whether its row is in the state.
+        in_state: whether its row is in the state.
         old, new: per filter, the rows that have it: before and after.
         came: whether a row accumulates it that passes the first filter.
         log: the rows of the batch that change values.
@@ -72,7 +72,7 @@ class ValueChanges:
 
     pairs: pl.DataFrame
     groups: Ints
-    known: Bools
+    in_state: Bools
     old: list[Ints]
     new: list[Ints]
     came: Bools
@@ -175,8 +175,8 @@ class Values:
         keep = None if any(p is None for p in passes) else np.logical_or.reduce([p for p in passes if p is not None])
         column = frame[self.argument]
         if column.null_count() and not self.nulls:
-            there = column.is_not_null().to_numpy()
-            keep = there if keep is None else keep & there
+            present = column.is_not_null().to_numpy()
+            keep = present if keep is None else keep & present
         if keep is None:
             return np.arange(frame.height), passes
         rows = np.flatnonzero(keep)
@@ -224,7 +224,7 @@ class Values:
             came[mine if step is None else mine[step > 0]] = True
         return ValueChanges(_take(pairs, first), groups, has_state, old, new, came, _Log(rows, mine, step, passes))
 
-    def merged(self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None) -> ValueChanges:
+    def merge(self, pairs: pl.DataFrame, codes: Ints, state: pl.DataFrame, born: Ints | None) -> ValueChanges:
         """What partial results do to the values.
 
         Args:
@@ -291,9 +291,9 @@ class Values:
 
     def writes(self, changes: ValueChanges, times: Ints) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """Upserts and deletes of the table of values; ``times`` has the time of access per group."""
-        there = np.logical_or.reduce([n != 0 for n in changes.new])
+        live = np.logical_or.reduce([n != 0 for n in changes.new])
         write = (
-            there
+            live
             if self.retract
             else np.logical_or.reduce([n != o for n, o in zip(changes.new, changes.old, strict=True)])
         )
@@ -302,7 +302,7 @@ class Values:
             pl.Series(name, changes.new[i][rows]).cast(self.table.schema[name])
             for i, name in enumerate(n for n in self.table.schema if n not in self.table.identity)
         ]
-        removed_pairs = np.flatnonzero(changes.known & ~there)
+        removed_pairs = np.flatnonzero(changes.in_state & ~live)
         upserts = _take(changes.pairs, rows).hstack(counts)
         return (
             with_stamps(upserts, times[changes.groups[rows]]) if len(rows) else None,
@@ -319,9 +319,9 @@ class Values:
 
     def order_writes(self, changes: ValueChanges, times: Ints) -> tuple[pl.DataFrame | None, pl.DataFrame | None]:
         """As :meth:`writes`, for the order table. Values that stay are written too: their time of access counts."""
-        there = changes.new[0] != 0
-        rows = np.flatnonzero(there)
-        removed_pairs = np.flatnonzero(changes.known & ~there)
+        live = changes.new[0] != 0
+        rows = np.flatnonzero(live)
+        removed_pairs = np.flatnonzero(changes.in_state & ~live)
         return (
             with_stamps(_take(changes.pairs, rows), times[changes.groups[rows]]) if len(rows) else None,
             changes.pairs[removed_pairs] if len(removed_pairs) else None,
@@ -374,6 +374,6 @@ def search_extremes(
     keep[keep] = order[ACCESS_TIME].to_numpy()[keep] >= born[owner[keep]]
     order, owner = order[np.flatnonzero(keep)], owner[keep]
     free = absent(order, [*keys, VALUE], changes.pairs)
-    there = np.flatnonzero((changes.new[0] != 0) & ask[changes.groups])
-    values = pl.concat([order[VALUE][free], changes.pairs[VALUE][there]])
-    return best_of_each(np.concatenate([owner[free], changes.groups[there]]), values, groups, largest)
+    live = np.flatnonzero((changes.new[0] != 0) & ask[changes.groups])
+    values = pl.concat([order[VALUE][free], changes.pairs[VALUE][live]])
+    return best_of_each(np.concatenate([owner[free], changes.groups[live]]), values, groups, largest)

@@ -65,7 +65,7 @@ def pieces_of(
         folder=folder,
         batch=7,
         layout=SimpleNamespace(sources=[SimpleNamespace(node=1, markers="marks")]),
-        spark=SimpleNamespace(planned=lambda batch: BatchOffsets({"batchTimestampMs": READ_AT}, (end,))),
+        spark=SimpleNamespace(offsets=lambda batch: BatchOffsets({"batchTimestampMs": READ_AT}, (end,))),
     )
     history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20)
     spec = SourceSpec("uid", "t", "ledger", reader, Pipeline((), ()), 2)

@@ -368,7 +368,7 @@ def test_nothing_that_bytes_name_is_imported_or_called(canary: tuple[Path, str])
     for data in tried:
         state = pl.DataFrame({"accumulator0": pl.Series([data], dtype=pl.Binary())})
         with pytest.raises(CheckpointError) as refused:
-            pytest.fail(f"{data!r} gave {fold.opened(state)}")
+            pytest.fail(f"{data!r} gave {fold.load(state)}")
         assert refused.value.code == "CKPT009", data
         assert not ran.exists(), data
     assert module not in sys.modules
