@@ -124,7 +124,7 @@ def files_of(folder: Path, reader: Bucket) -> list[str]:
     marker = folder / "marker"
     marker.write_text(file_list(reader.path, [FileEntry(f"{reader.path}/1.json", 10, 5)]))
     spark = SimpleNamespace(
-        planned=lambda batch: BatchOffsets({"batchTimestampMs": READ_AT}, (None,)),
+        offsets=lambda batch: BatchOffsets({"batchTimestampMs": READ_AT}, (None,)),
         files_of=lambda number, batch: [(str(marker), 5)],
         marker=Path,
     )
