@@ -20,18 +20,7 @@ from stateplan.planner.dialect.parser import FlinkParser
 from stateplan.planner.dialect.tokenizer import FlinkTokenizer, scan
 from stateplan.planner.dialect.types import data_type, logical_type
 
-__all__ = [
-    "Flink",
-    "data_type",
-    "function_name",
-    "logical_type",
-    "name_parts",
-    "parse",
-    "parse_expression",
-    "parse_path",
-    "parse_query",
-    "to_sql",
-]
+__all__ = ["data_type", "function_name", "logical_type", "name_parts"]
 
 
 class Flink(Dialect):

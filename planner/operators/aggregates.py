@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stateplan.execnodes import specs
 from stateplan.execnodes.nodes.base import ExecNode
@@ -26,7 +25,7 @@ from stateplan.planner.algebra.relations import AggCall, Aggregate, Rel, field_n
 from stateplan.planner.algebra.table_functions import TableAggregate, is_python
 from stateplan.planner.digest.expressions import Notation, call_text, with_name
 from stateplan.planner.metadata.monotonicity import monotonicity
-from stateplan.planner.operators.base import ALL, MINI_BATCH, Lowering, Operator, exchanged
+from stateplan.planner.operators.base import ALL, MINI_BATCH, Lowering, Operator
 from stateplan.planner.physical import Kinds, Physical
 
 
@@ -73,6 +72,7 @@ def grouped(group: Sequence[int], rel: Rel, level: str) -> list[str]:
 
 class AggregateOperator(Operator[Aggregate], of=Aggregate, node=GroupAggregate):
     options = MINI_BATCH
+    key_field = "group"
 
     def describe(self, rel: Aggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
@@ -100,11 +100,11 @@ class AggregateOperator(Operator[Aggregate], of=Aggregate, node=GroupAggregate):
         shrinks = bool(inputs[0].kinds & {"UPDATE", "DELETE"})
         return ALL if shrinks else frozenset({"INSERT", "UPDATE"})
 
-    def distribute(self, rel: Aggregate, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.group))
-
 
 class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate, node=GroupTableAggregate):
+    hint_fields = ("hint",)
+    key_field = "group"
+
     def describe(self, rel: TableAggregate, node: Physical, notation: Notation) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
         arguments = ", ".join(names[a] for a in rel.call.args)
@@ -124,14 +124,8 @@ class TableAggregateOperator(Operator[TableAggregate], of=TableAggregate, node=G
             need_retraction=retracts,
         )
 
-    def state_hints(self, rel: TableAggregate) -> Sequence[InputHint | None]:
-        return (rel.hint,)
-
     def provided(self, rel: TableAggregate, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
-
-    def distribute(self, rel: TableAggregate, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.group))
 
 
 class LocalAggregateOperator(Operator[LocalAggregate], of=LocalAggregate, node=LocalGroupAggregate):
@@ -190,6 +184,7 @@ class IncrementalAggregateOperator(
 ):
     options = MINI_BATCH
     named_calls = False
+    hint_fields = ("hint",)
 
     def describe(self, rel: IncrementalAggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.local)
@@ -214,9 +209,6 @@ class IncrementalAggregateOperator(
             partial_local_agg_input_row_type=rel_type(local.input),
             partial_agg_need_retraction=local.retraction,
         )
-
-    def state_hints(self, rel: IncrementalAggregate) -> Sequence[InputHint | None]:
-        return (rel.hint,)
 
 
 def accumulators(values: Accumulators, row: Rel) -> list[str]:

@@ -84,6 +84,8 @@ class Operator(Generic[R]):
         passes_deletions: whether deletions leave it in the form in which they arrive.
         stops_mini_batches: whether no mini-batch assigner is placed upstream of it.
         named_calls: whether two nodes are different if only the names of their aggregate calls differ.
+        hint_fields: per state of its exec node, the field of the relation that has its hint.
+        key_field: the field of the relation with the keys by which it wants the rows of its input spread.
     """
 
     exec_node: ClassVar[type[ExecNode]]
@@ -92,6 +94,8 @@ class Operator(Generic[R]):
     passes_deletions: ClassVar[bool] = False
     stops_mini_batches: ClassVar[bool] = False
     named_calls: ClassVar[bool] = True
+    hint_fields: ClassVar[tuple[str, ...]] = ()
+    key_field: ClassVar[str | None] = None
 
     def __init_subclass__(cls, of: type[Rel], node: type[ExecNode], clause: str = "") -> None:
         cls.exec_node, cls.clause = node, clause
@@ -120,7 +124,7 @@ class Operator(Generic[R]):
 
     def state_hints(self, rel: R) -> Sequence[InputHint | None]:
         """Per state of its exec node, what hints say of the input whose rows it keeps."""
-        return ()
+        return tuple(getattr(rel, name) for name in self.hint_fields)
 
     def late_hints(self, rel: R) -> Sequence[InputHint | None]:
         """Per input of its exec node, what hints say of it; of one for all, that."""
@@ -164,7 +168,8 @@ class Operator(Generic[R]):
 
     def distribute(self, rel: R, inputs: Sequence[Rel]) -> Rel:
         """It, over ``inputs`` with the exchanges that it needs."""
-        return replace_inputs(rel, inputs)
+        spread = inputs if self.key_field is None else [exchanged(inputs[0], getattr(rel, self.key_field))]
+        return replace_inputs(rel, spread)
 
     def required_keys(self, rel: R) -> Sequence[Sequence[int]] | None:
         """Per input, the keys by which its node wants rows spread; None if it does not say."""

@@ -105,6 +105,8 @@ def _delete_join(node: Physical, required_kind: DeleteKind, keys: Sequence[Seque
 
 
 class JoinOperator(Operator[Join], of=Join, node=JoinNode):
+    hint_fields = ("left_hint", "right_hint")
+
     def describe(self, rel: Join, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel)
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -128,9 +130,6 @@ class JoinOperator(Operator[Join], of=Join, node=JoinNode):
             left_upsert_keys=left,
             right_upsert_keys=right,
         )
-
-    def state_hints(self, rel: Join) -> Sequence[InputHint | None]:
-        return rel.left_hint, rel.right_hint
 
     def provided(self, rel: Join, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL if rel.join_type not in ("INNER", "SEMI") else super().provided(rel, inputs, mini_batch)
@@ -223,6 +222,8 @@ def _attribute(left_input: int, left_field: int, right_input: int, right_field: 
 
 
 class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin, node=TemporalJoinNode):
+    hint_fields = ("left_hint", "right_hint")
+
     def describe(self, rel: TemporalJoin, node: Physical, notation: Notation) -> list[str]:
         assert rel.right_time is not None
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -261,9 +262,6 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin, node=Tempora
             right_time_attribute_index=rel.right_time,
         )
 
-    def state_hints(self, rel: TemporalJoin) -> Sequence[InputHint | None]:
-        return rel.left_hint, rel.right_hint
-
     def provided(self, rel: TemporalJoin, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return inputs[0].kinds
 
@@ -285,6 +283,8 @@ class TemporalJoinOperator(Operator[TemporalJoin], of=TemporalJoin, node=Tempora
 
 
 class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin, node=IntervalJoinNode, clause="an interval join"):
+    hint_fields = ("left_hint", "right_hint")
+
     def describe(self, rel: IntervalJoin, node: Physical, notation: Notation) -> list[str]:
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
         bounds = {
@@ -312,9 +312,6 @@ class IntervalJoinOperator(Operator[IntervalJoin], of=IntervalJoin, node=Interva
         keys = join_spec(rel.join_type, rel.rest, rel.left.width)
         spec = IntervalJoinSpec(join_spec=keys, window_bounds=bounds)
         return IntervalJoinNode(**self.common(rel, node, lowering), interval_join_spec=spec)
-
-    def state_hints(self, rel: IntervalJoin) -> Sequence[InputHint | None]:
-        return rel.left_hint, rel.right_hint
 
     def distribute(self, rel: IntervalJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.rest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.match import Match as MatchNode
@@ -11,18 +10,20 @@ from stateplan.execnodes.nodes.match import MatchSpec
 from stateplan.execnodes.ranking import PartitionSpec
 from stateplan.functions.rex import Call, FieldAccess, Literal, PatternInputRef, Rex
 from stateplan.functions.typerules import same_type
-from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.match import Match
-from stateplan.planner.algebra.relations import Rel, field_names
+from stateplan.planner.algebra.relations import field_names
 from stateplan.planner.digest.expressions import Notation, call_name, key_names, order_text
 from stateplan.planner.digest.literals import calcite_type, charset, full_type, plain_literal, typed_literal
 from stateplan.planner.digest.logical_expressions import SHARED_TYPES
-from stateplan.planner.operators.base import Lowering, Operator, exchanged
+from stateplan.planner.operators.base import Lowering, Operator
 from stateplan.planner.operators.ranking import sort_spec
 from stateplan.planner.physical import Physical
 
 
 class MatchOperator(Operator[Match], of=Match, node=MatchNode, clause="MATCH_RECOGNIZE"):
+    hint_fields = ("hint",)
+    key_field = "partition"
+
     def describe(self, rel: Match, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
         measures = ", ".join(f"{_measure(e, names)} AS {n}" for n, e in rel.measures)
@@ -50,12 +51,6 @@ class MatchOperator(Operator[Match], of=Match, node=MatchNode, clause="MATCH_REC
             interval=rel.interval,
         )
         return MatchNode(**self.common(rel, node, lowering), match_spec=spec)
-
-    def state_hints(self, rel: Match) -> Sequence[InputHint | None]:
-        return (rel.hint,)
-
-    def distribute(self, rel: Match, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.partition))
 
     def waits_for_watermarks(self, rel: Match) -> bool:
         return rel.input.fields[rel.order[0][0]][1].kind == "ROWTIME"

@@ -78,6 +78,8 @@ def sort_spec(order: Order) -> SortSpec:
 
 class RankOperator(Operator[Rank], of=Rank, node=RankNode):
     options = _TOP_N
+    hint_fields = ("hint",)
+    key_field = "partition"
 
     def describe(self, rel: Rank, node: Physical, notation: Notation) -> list[str]:
         order = order_text(rel.order, rel.input)
@@ -102,9 +104,6 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
         own = _ranking(node, rel.partition, rel, rank_range, rel.rank_name is not None)
         return RankNode(**self.common(rel, node, lowering), **own)
 
-    def state_hints(self, rel: Rank) -> Sequence[InputHint | None]:
-        return (rel.hint,)
-
     def provided(self, rel: Rank, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         first_row_only = rel.is_deduplication and not rel.keeps_last and not mini_batch
         stays = rel.is_by_time or not rel.takes_back
@@ -112,9 +111,6 @@ class RankOperator(Operator[Rank], of=Rank, node=RankNode):
 
     def update(self, rel: Rank, node: Physical, required_kind: UpdateKind) -> Physical | None:
         return _ranked(node, required_kind, rel, rel.partition)
-
-    def distribute(self, rel: Rank, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.partition))
 
     def waits_for_watermarks(self, rel: Rank) -> bool:
         return any(rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order)
@@ -126,6 +122,7 @@ class DeduplicateOperator(Operator[Rank], of=Deduplicate, node=DeduplicateNode):
         "table.exec.deduplicate.mini-batch.compact-changes-enabled",
         *MINI_BATCH,
     )
+    hint_fields = ("hint",)
 
     def describe(self, rel: Rank, node: Physical, notation: Notation) -> list[str]:
         return [
@@ -144,9 +141,6 @@ class DeduplicateOperator(Operator[Rank], of=Deduplicate, node=DeduplicateNode):
             output_insert_only=node.is_insert_only,
             generate_update_before=node.generates_update_before,
         )
-
-    def state_hints(self, rel: Rank) -> Sequence[InputHint | None]:
-        return (rel.hint,)
 
 
 def _ranked(
@@ -217,15 +211,13 @@ def _limit(rel: Limit | SortLimit, node: Physical) -> dict[str, Any]:
 
 class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
     options = _TOP_N
+    hint_fields = ("hint",)
 
     def describe(self, rel: Limit, node: Physical, notation: Notation) -> list[str]:
         return _limits(rel)
 
     def lower(self, rel: Limit, node: Physical, lowering: Lowering) -> ExecNode:
         return LimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
-
-    def state_hints(self, rel: Limit) -> Sequence[InputHint | None]:
-        return (rel.hint,)
 
     def provided(self, rel: Limit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return INSERT if inputs[0].is_insert_only else ALL
@@ -239,6 +231,7 @@ class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
 
 class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
     options = _TOP_N
+    hint_fields = ("hint",)
 
     def describe(self, rel: SortLimit, node: Physical, notation: Notation) -> list[str]:
         strategy = rel.strategy or "UndefinedStrategy"
@@ -246,9 +239,6 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
 
     def lower(self, rel: SortLimit, node: Physical, lowering: Lowering) -> ExecNode:
         return SortLimitNode(**self.common(rel, node, lowering), **_limit(rel, node))
-
-    def state_hints(self, rel: SortLimit) -> Sequence[InputHint | None]:
-        return (rel.hint,)
 
     def provided(self, rel: SortLimit, inputs: Sequence[Physical], mini_batch: bool) -> Kinds:
         return ALL
@@ -288,6 +278,9 @@ class FullSortOperator(Operator[FullSort], of=FullSort, node=SortNode):
 
 
 class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=OverAggregateNode, clause="OVER"):
+    hint_fields = ("hint",)
+    key_field = "partition"
+
     def describe(self, rel: OverAggregate, node: Physical, notation: Notation) -> list[str]:
         inputs = field_names(rel.input)
         names = [*inputs, *map(typed_literal, rel.constants)]
@@ -305,9 +298,6 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
             f"window=[ {rel.frame.text}]",
             f"select=[{', '.join(details)}]",
         ]
-
-    def state_hints(self, rel: OverAggregate) -> Sequence[InputHint | None]:
-        return (rel.hint,)
 
     def lower(self, rel: OverAggregate, node: Physical, lowering: Lowering) -> ExecNode:
         width = rel.input.width
@@ -347,9 +337,6 @@ class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=Over
 
     def update(self, rel: OverAggregate, node: Physical, required_kind: UpdateKind) -> Physical | None:
         return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required_kind)
-
-    def distribute(self, rel: OverAggregate, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.partition))
 
     def waits_for_watermarks(self, rel: OverAggregate) -> bool:
         return any(rel.input.fields[i][1].kind == "ROWTIME" for i, _, _ in rel.order)

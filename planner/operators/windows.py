@@ -77,6 +77,8 @@ class WindowTableOperator(Operator[WindowTable], of=WindowTable, node=WindowTabl
 
 class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, node=WindowAggregateNode):
     options = TIME_ZONE
+    hint_fields = ("hint",)
+    key_field = "group"
 
     def describe(self, rel: WindowAggregate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
@@ -94,12 +96,6 @@ class WindowAggregateOperator(Operator[WindowAggregate], of=WindowAggregate, nod
             need_retraction=not node.input.is_insert_only,
         )
 
-    def state_hints(self, rel: WindowAggregate) -> Sequence[InputHint | None]:
-        return (rel.hint,)
-
-    def distribute(self, rel: WindowAggregate, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.group))
-
     def waits_for_watermarks(self, rel: WindowAggregate) -> bool:
         return rel.position.is_rowtime
 
@@ -109,6 +105,8 @@ class GroupWindowAggregateOperator(
 ):
     options = (*MINI_BATCH, *TIME_ZONE)
     stops_mini_batches = True
+    hint_fields = ("hint",)
+    key_field = "group"
 
     def describe(self, rel: GroupWindowAggregate, node: Physical, notation: Notation) -> list[str]:
         names, outputs = field_names(rel.input), field_names(rel)
@@ -154,12 +152,6 @@ class GroupWindowAggregateOperator(
             named_window_properties=tuple(named_properties),
             need_retraction=not node.input.is_insert_only,
         )
-
-    def state_hints(self, rel: GroupWindowAggregate) -> Sequence[InputHint | None]:
-        return (rel.hint,)
-
-    def distribute(self, rel: GroupWindowAggregate, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.group))
 
     def waits_for_watermarks(self, rel: GroupWindowAggregate) -> bool:
         return rel.time_type.kind == "ROWTIME"
@@ -221,6 +213,7 @@ class GlobalWindowAggregateOperator(
 
 class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNode, clause="a join within windows"):
     options = TIME_ZONE
+    hint_fields = ("left_hint", "right_hint")
 
     def describe(self, rel: WindowJoin, node: Physical, notation: Notation) -> list[str]:
         both = unique_names([*field_names(rel.left), *field_names(rel.right)])
@@ -241,9 +234,6 @@ class WindowJoinOperator(Operator[WindowJoin], of=WindowJoin, node=WindowJoinNod
             right_windowing=rel.right_position.windowing,
         )
 
-    def state_hints(self, rel: WindowJoin) -> Sequence[InputHint | None]:
-        return rel.left_hint, rel.right_hint
-
     def distribute(self, rel: WindowJoin, inputs: Sequence[Rel]) -> Rel:
         return by_join_keys(rel, inputs, rel.condition)
 
@@ -258,6 +248,7 @@ class WindowDeduplicateOperator(
     clause="a deduplication within windows",
 ):
     options = TIME_ZONE
+    key_field = "partition"
 
     def describe(self, rel: WindowDeduplicate, node: Physical, notation: Notation) -> list[str]:
         names = field_names(rel.input)
@@ -279,9 +270,6 @@ class WindowDeduplicateOperator(
             windowing=rel.position.windowing,
         )
 
-    def distribute(self, rel: WindowDeduplicate, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.partition))
-
     def late_hints(self, rel: WindowDeduplicate) -> Sequence[InputHint | None]:
         return (rel.hint,)
 
@@ -291,6 +279,7 @@ class WindowDeduplicateOperator(
 
 class WindowRankOperator(Operator[WindowRank], of=WindowRank, node=WindowRankNode, clause="a top-N within windows"):
     options = TIME_ZONE
+    key_field = "partition"
 
     def describe(self, rel: WindowRank, node: Physical, notation: Notation) -> list[str]:
         return [
@@ -313,9 +302,6 @@ class WindowRankOperator(Operator[WindowRank], of=WindowRank, node=WindowRankNod
             output_row_number=rel.rank_name is not None,
             windowing=rel.position.windowing,
         )
-
-    def distribute(self, rel: WindowRank, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], rel.partition))
 
     def late_hints(self, rel: WindowRank) -> Sequence[InputHint | None]:
         return (rel.hint,)
