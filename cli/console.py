@@ -33,11 +33,11 @@ def progress_text(progress: Progress) -> str:
     parts = [f"batch {progress.batch} ({progress.batch_seconds:.1f} s)" if progress.batch >= 0 else "no batch yet"]
     forecast = progress.forecast
     if forecast is not None:
-        whole = "" if forecast.bytes is None else f" of {bytes_text(forecast.bytes)}"
+        total = "" if forecast.bytes is None else f" of {bytes_text(forecast.bytes)}"
         left = "" if forecast.seconds is None else f", about {roughly(forecast.seconds)} left"
-        parts.append(f"{int(100 * forecast.share)}%{whole}{left}")
-    for rows, where in ((progress.rows_in, "in"), (progress.rows_out, "out")):
-        parts.append(f"{rows:,} {'row' if rows == 1 else 'rows'} {where}")
+        parts.append(f"{int(100 * forecast.share)}%{total}{left}")
+    for rows, direction in ((progress.rows_in, "in"), (progress.rows_out, "out")):
+        parts.append(f"{rows:,} {'row' if rows == 1 else 'rows'} {direction}")
     return " | ".join([*parts, f"{progress.seconds:.1f} s"])
 
 

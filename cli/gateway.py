@@ -147,8 +147,8 @@ def gateway(console: Console, arguments: Arguments, quiet: bool) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     lower_priority(_NICENESS)
     allow_files()
-    where = f"[{address}]" if ":" in address else address
-    console.note(f"SQL gateway at {'https' if tls else 'http'}://{where}:{listener.getsockname()[1]}")
+    host = f"[{address}]" if ":" in address else address
+    console.note(f"SQL gateway at {'https' if tls else 'http'}://{host}:{listener.getsockname()[1]}")
     console.note(f"jobs, plans and the audit log are in {folder}")
     try:
         server(Guard(application(service), access, limits.unread), tls).run(sockets=[listener])

@@ -89,9 +89,9 @@ def settings(pairs: Sequence[str]) -> dict[str, str]:
     return options
 
 
-def output_option(what: str) -> Any:
-    """The option ``--output``; ``what`` is its help."""
-    return typer.Option("--output", "-o", metavar="FILE", help=what)
+def output_option(text: str) -> Any:
+    """The option ``--output``; ``text`` is its help."""
+    return typer.Option("--output", "-o", metavar="FILE", help=text)
 
 
 def extensions(by_extension: Mapping[str, object]) -> str:

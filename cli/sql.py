@@ -15,7 +15,7 @@ import typer
 from stateplan.cli.command import command
 from stateplan.cli.console import Console, JsonConsole
 from stateplan.cli.options import InitOption, SettingsOption
-from stateplan.cli.options import settings as parsed
+from stateplan.cli.options import settings as parse_settings
 from stateplan.common.errors import OptionError, StateplanError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def sql(console: Console, arguments: Arguments, debug: bool) -> None:
 
     if arguments.file and arguments.statements:
         raise OptionError("OPT402")
-    settings = load(arguments.config, parsed(arguments.pairs), standard=not arguments.no_config)
+    settings = load(arguments.config, parse_settings(arguments.pairs), standard=not arguments.no_config)
     if arguments.endpoint is None:
         settings.check()
     if arguments.show_config:
@@ -88,7 +88,7 @@ def _is_terminal() -> bool:
 
 def _show(console: Console, settings: Settings) -> None:
     """Where every value comes from."""
-    options = [(o.key, o.shown, o.origin) for o in sorted(settings.options.values(), key=lambda o: o.key)]
+    options = [(o.key, o.redacted, o.origin) for o in sorted(settings.options.values(), key=lambda o: o.key)]
     statements = [(d.section[:-1], " ".join(d.statement.split()), d.origin) for d in settings.statements()]
     if isinstance(console, JsonConsole):
         console.show(
@@ -152,24 +152,24 @@ def _client(
             service = SqlGatewayService(console=tell, on_progress=lambda progress: clients[0].on_progress(progress))
             stack.callback(service.stop)
             session = service.open_session("shell", {**defaults, **options})
-            here = JobsHere(service.jobs)
-            client = Client(session, console, here, terminal, _check)
+            jobs = JobsHere(service.jobs)
+            client = Client(session, console, jobs, terminal, _check)
             clients.append(client)
-            stack.callback(_stop, console, here)
+            stack.callback(_stop, console, jobs)
         stack.callback(client.jobs.close)
         for declaration in settings.statements():
             try:
                 session.configure(declaration.statement)
             except StateplanError as error:
-                raise declaration.placed(error)  # noqa: B904 - it is the same error
+                raise declaration.at_file(error)  # noqa: B904 - it is the same error
         if arguments.init is not None:
             client.run_script(read_text(arguments.init), arguments.init)
         yield client
 
 
-def _stop(console: Console, here: JobsHere) -> None:
+def _stop(console: Console, jobs: JobsHere) -> None:
     """Jobs of this process end with it."""
-    for progress in here.stop_all():
+    for progress in jobs.stop_all():
         console.finished(progress, "stopped")
 
 

@@ -41,7 +41,7 @@ MODES: dict[str, ChangelogMode] = {
 """The words for changelog modes in options of tables; of an ``upsert-key-delete`` only the key of a -D is right."""
 
 
-def joined(modes: Iterable[ChangelogMode | None]) -> ChangelogMode | None:
+def union_mode(modes: Iterable[ChangelogMode | None]) -> ChangelogMode | None:
     """Every kind of change in ``modes``; None if one of them is not known."""
     out: ChangelogMode = frozenset()
     for mode in modes:

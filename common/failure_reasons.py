@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from stateplan.common.errors import StateplanError
 
-UNKNOWN, REFUSED, SILENT, OTHER = "unknown", "refused", "silent", "other"
+NO_ADDRESS, NO_LISTENER, SILENT, OTHER = "unknown", "refused", "silent", "other"
 
 KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
-        UNKNOWN,
+        NO_ADDRESS,
         re.compile(
             r"\bgaierror\b|UnknownHostException|UnresolvedAddressException|NameResolutionError|<unresolved>"
             r"|Name or service not known|Temporary failure in name resolution|nodename nor servname"
@@ -24,7 +24,7 @@ KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
-        REFUSED,
+        NO_LISTENER,
         re.compile(
             r"ConnectionRefusedError|\bConnectException|NoRouteToHost|Connection refused|No route to host"
             r"|Network is unreachable|[Cc]annot connect to host|ClientConnectorError|EndpointConnectionError"
@@ -50,8 +50,8 @@ KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
 it answers in another protocol or breaks off. The first row that fits counts."""
 
 REASONS = {
-    UNKNOWN: "the name of the host has no address",
-    REFUSED: "nothing listens there, or the network does not let it through",
+    NO_ADDRESS: "the name of the host has no address",
+    NO_LISTENER: "nothing listens there, or the network does not let it through",
     SILENT: "it does not answer",
     OTHER: "it does not speak the protocol, or breaks the connection off",
 }
@@ -61,13 +61,13 @@ REASONS = {
 def links(failure: BaseException) -> Iterator[BaseException]:
     """The exception, then what caused it, each once."""
     ids: set[int] = set()
-    waiting: list[BaseException | None] = [failure]
-    while waiting:
-        link = waiting.pop(0)
+    queue: list[BaseException | None] = [failure]
+    while queue:
+        link = queue.pop(0)
         if link is not None and id(link) not in ids:
             ids.add(id(link))
             yield link
-            waiting += [link.__cause__, None if link.__suppress_context__ else link.__context__]
+            queue += [link.__cause__, None if link.__suppress_context__ else link.__context__]
 
 
 def module_of(failure: BaseException) -> str:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from stateplan.common.errors import DataError, Place, nearest
 from stateplan.common.failure_reasons import REASONS, first_answer
-from stateplan.common.roots import Roots, held, is_link_error, open_unlinked, outside
+from stateplan.common.roots import Roots, current_roots, is_link_error, open_unlinked, outside
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +104,7 @@ class UrlError(ValueError):
         self.values: dict[str, Any] = dict(values)
 
 
-def shown(url: str) -> str:
+def safe_url(url: str) -> str:
     """``url`` for messages: without a user name and password."""
     return _USER.sub("***@", url)
 
@@ -192,21 +192,21 @@ def below(roots: Roots, path: str, place: Place | None = None) -> str:
     try:
         real = real_path(path)
     except UrlError:
-        raise outside(shown(path), place) from None
-    roots.require(real, shown(path), place)
+        raise outside(safe_url(path), place) from None
+    roots.require(real, safe_url(path), place)
     return real
 
 
 def require_root(path: str) -> None:
     """Raises GatewayError GW012 where roots are held, and a path or URL is not below one."""
-    roots = held()
+    roots = current_roots()
     if roots is not None:
         below(roots, path)
 
 
-def checked(local: str) -> str:
+def rooted_path(local: str) -> str:
     """A local path that is used at once: without links and below a root, where roots are held. Raises GW012."""
-    roots = held()
+    roots = current_roots()
     if roots is None:
         return local
     real = os.path.realpath(local)
@@ -225,11 +225,11 @@ def below_roots(local: str, flags: int) -> int:
         GatewayError: GW012.
         OSError: it cannot be opened.
     """
-    if held() is None:
+    if current_roots() is None:
         return os.open(local, flags, 0o666)
     for _ in range(_TRIES):
         try:
-            return open_unlinked(checked(local), flags)
+            return open_unlinked(rooted_path(local), flags)
         except OSError as error:
             if not is_link_error(error):
                 raise
@@ -237,7 +237,7 @@ def below_roots(local: str, flags: int) -> int:
     raise link_error
 
 
-class _Handed:
+class _FileInMemory:
     """A file that somebody else has read, as the part of fsspec's interface that decoders use."""
 
     protocol = "handed"
@@ -253,7 +253,7 @@ class _Handed:
         return self._facts
 
 
-_handed: dict[str, _Handed] = {}
+_files_in_memory: dict[str, _FileInMemory] = {}
 """URL to the file that is handed over under it."""
 
 
@@ -266,11 +266,11 @@ def handed_file(url: str, data: bytes, seconds: float) -> Iterator[None]:
         data: the file.
         seconds: when it was changed, since 1970.
     """
-    _handed[url] = _Handed(data, seconds)
+    _files_in_memory[url] = _FileInMemory(data, seconds)
     try:
         yield
     finally:
-        del _handed[url]
+        del _files_in_memory[url]
 
 
 def is_reached(url: str) -> bool:
@@ -292,8 +292,8 @@ def connect(url: str) -> tuple[Any, str]:
     from fsspec.core import url_to_fs
     from fsspec.registry import known_implementations, registry
 
-    if url in _handed:
-        return _handed[url], url
+    if url in _files_in_memory:
+        return _files_in_memory[url], url
     scheme, match = scheme_of(url), _SCHEME.match(url)
     schemes = [*known_implementations, *registry, *PACKAGES]
     if "::" not in url and scheme not in schemes:
@@ -408,7 +408,7 @@ _OTHERS = frozenset({"builtins", "stateplan", "polars", "pyo3_runtime", "pyarrow
 
 
 @contextlib.contextmanager
-def reached() -> Iterator[None]:
+def driver_errors() -> Iterator[None]:
     """Turns errors of a driver's own classes (of botocore, google.api_core and others), which cannot be named here,
     into OSErrors."""
     try:
@@ -436,7 +436,7 @@ _CODES = {
 
 def refused_url(path: str, error: UrlError) -> DataError:
     """The error about a table for a path or URL behind which there is no file system."""
-    url = shown(path)
+    url = safe_url(path)
     return DataError(_CODES[error.why], url=url, place=Place(file=url), hint=error.hint, **error.values)
 
 
@@ -476,7 +476,7 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     if local is not None:
         import fsspec
 
-        return fsspec.filesystem("file"), checked(absolute(local))
+        return fsspec.filesystem("file"), rooted_path(absolute(local))
     try:
         return connect(path)
     except UrlError as error:
@@ -500,7 +500,7 @@ def open_input(path: str) -> BinaryIO:
             raw: Any = open(local, "rb", opener=below_roots)  # noqa: SIM115 - handed to the caller
         else:
             fs, inner = filesystem_of(path)
-            with reached():
+            with driver_errors():
                 raw = fs.open(inner, "rb")
     except OSError as error:
         raise DataError("DATA102", reason=error.strerror or error, place=Place(file=path)) from error
@@ -514,7 +514,7 @@ def open_input(path: str) -> BinaryIO:
 
 def _read(stream: BinaryIO, size: int, path: str) -> bytes:
     try:
-        with reached():
+        with driver_errors():
             return stream.read(size)
     except OSError as error:
         raise DataError(
@@ -525,12 +525,12 @@ def _read(stream: BinaryIO, size: int, path: str) -> bytes:
         ) from error
 
 
-_taken = 0
+_bytes_taken = 0
 
 
 def bytes_taken() -> int:
     """How many bytes of files this process has read line by line so far, after decompression."""
-    return _taken
+    return _bytes_taken
 
 
 @dataclass(frozen=True)
@@ -575,14 +575,14 @@ def line_chunks(path: str, size: int = CHUNK_BYTES) -> Iterator[Lines]:
     Raises:
         DataError: DATA102 or DATA103, when it cannot be opened or read.
     """
-    global _taken
+    global _bytes_taken
     with open_input(path) as stream:
         parts: list[bytes] = []
         while True:
             block = _read(stream, size, path)
             if not block:
                 break
-            _taken += len(block)
+            _bytes_taken += len(block)
             cut = block.rfind(b"\n") + 1
             if not cut:
                 parts.append(block)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from stateplan.common.errors import OptionError, Place, StateplanError, nearest
 from stateplan.common.redaction import redacted_value
-from stateplan.common.secrets import resolved
+from stateplan.common.secrets import resolve_references
 
 
 class OptionType(Enum):
@@ -51,26 +51,26 @@ class Option:
         type: how its text is read.
         description: one or two sentences for the documentation.
         default: the parsed default, or None for no default.
-        required: whether a table must have it.
+        is_required: whether a table must have it.
         role: where it means something.
         values: accepted words of an ENUM, in the spelling of the documentation.
         exact: whether the words of an ENUM must be spelled exactly.
         minimum: smallest number accepted.
         no_effect: why it has no effect, for an option of Flink that is accepted and ignored.
-        refused: why a value other than the default cannot be honoured, for options that must not be ignored.
+        only_default: why a value other than the default cannot be honoured, for options that must not be ignored.
     """
 
     key: str
     type: OptionType
     description: str
     default: Any = None
-    required: bool = False
+    is_required: bool = False
     role: Role = Role.BOTH
     values: tuple[str, ...] = ()
     exact: bool = False
     minimum: int | None = None
     no_effect: str | None = None
-    refused: str | None = None
+    only_default: str | None = None
 
     @property
     def expectation(self) -> str:
@@ -131,8 +131,8 @@ def parse_memory_size(text: str) -> int:
     return size
 
 
-_QUOTED = r"""\s*(?:'((?:[^']|'')*+)'|"((?:[^"]|"")*+)")"""
-_PART = re.compile(rf"""(?:{_QUOTED}|\s*([^;'"\s][^;]*)?)\s*(;|\Z)""")
+_QUOTES = r"""\s*(?:'((?:[^']|'')*+)'|"((?:[^"]|"")*+)")"""
+_PART = re.compile(rf"""(?:{_QUOTES}|\s*([^;'"\s][^;]*)?)\s*(;|\Z)""")
 
 
 def parse_list(text: str) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def parse_list(text: str) -> tuple[str, ...]:
     while more:
         piece = _PART.match(text, at)
         if piece is None:
-            follows = re.compile(_QUOTED).match(text, at)
+            follows = re.compile(_QUOTES).match(text, at)
             raise ValueError("something follows a quote" if follows else "a quote does not end")
         single, double, plain, end = piece.groups()
         if single is not None or double is not None:
@@ -261,7 +261,7 @@ _READERS: dict[OptionType, Callable[[str], Any]] = {
     OptionType.REGEX: _regex,
 }
 
-_EXPLAINED = (OptionType.DURATION, OptionType.LIST)
+_EXPLAINING = (OptionType.DURATION, OptionType.LIST)
 """Types whose reader says what is wrong with a text."""
 
 
@@ -307,7 +307,7 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
     name = key or option.key
     shown_text, original = redacted_value(name, text), text
     if option.type not in (OptionType.STRING, OptionType.LIST):
-        text = resolved(text, name, place)
+        text = resolve_references(text, name, place)
     value: Any
     if option.type is OptionType.ENUM:
         values = {v if option.exact else v.lower(): v for v in option.values}
@@ -327,7 +327,7 @@ def parse_value(option: Option, text: str, key: str | None = None, place: Place 
     except (ValueError, re.error) as error:
         reason = (
             f": {error}"
-            if text == original and (isinstance(error, re.error) or (option.type in _EXPLAINED and str(error) != text))
+            if text == original and (isinstance(error, re.error) or (option.type in _EXPLAINING and str(error) != text))
             else ""
         )
         raise OptionError(
@@ -354,9 +354,9 @@ def accepted_value(option: Option, text: str, key: str, place: Place | None = No
         OptionError: OPT107; and as :func:`parse_value`.
     """
     value = parse_value(option, text, key, place)
-    if option.refused and value != option.default:
+    if option.only_default and value != option.default:
         shown_text = redacted_value(key, text)
-        raise OptionError("OPT107", key=key, text=shown_text, refused=option.refused, place=place)
+        raise OptionError("OPT107", key=key, text=shown_text, refused=option.only_default, place=place)
     return value
 
 
@@ -383,7 +383,7 @@ OptionValues: TypeAlias = Mapping[str, Any]
 
 
 _ONCE = "watermarks advance once in each micro-batch"
-_COMPARED = "sources of a group are compared before each micro-batch"
+_COMPARISON = "sources of a group are compared before each micro-batch"
 WATERMARK_OPTIONS = alike(
     Option(
         "scan.watermark.idle-timeout",
@@ -424,14 +424,14 @@ WATERMARK_OPTIONS = alike(
         OptionType.DURATION,
         "How often sources of a group are compared.",
         default=1000,
-        no_effect=_COMPARED,
+        no_effect=_COMPARISON,
     ),
     role=Role.SOURCE,
 )
 """Flink's options about the watermarks of a source that makes them itself (``FactoryUtil``, FLIP-296)."""
 
 
-PATH = Option("path", OptionType.STRING, "Path or URL of a folder or file.", required=True)
+PATH = Option("path", OptionType.STRING, "Path or URL of a folder or file.", is_required=True)
 """Where a table's files are."""
 
 PATHS = (PATH.key, "table-path")

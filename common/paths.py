@@ -160,7 +160,7 @@ class RemotePath:
 AnyPath: TypeAlias = Path | RemotePath
 
 
-def ordered(paths: Iterable[AnyPath]) -> list[AnyPath]:
+def sorted_paths(paths: Iterable[AnyPath]) -> list[AnyPath]:
     """Paths by their text."""
     return sorted(paths, key=str)
 
@@ -238,7 +238,7 @@ def copy_tree(source: AnyPath, target: AnyPath, changing: bool = False) -> None:
         return
     target.mkdir(parents=True, exist_ok=True)
     files: list[tuple[AnyPath, AnyPath]] = []
-    for path in ordered(source.rglob("*")):
+    for path in sorted_paths(source.rglob("*")):
         place = target / inside(path, source)
         if path.is_dir():
             place.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ def without_markup(markdown: str) -> str:
     return without_links(markdown).replace("`", "")
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
+def amount(number: int, noun: str, plural: str | None = None) -> str:
     """``1 row``, ``2 rows``; ``plural`` where it is not the noun and an s."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
 
@@ -59,14 +59,14 @@ def roughly(seconds: float) -> str:
     return f"{round(seconds / 60)} min" if seconds < 90 * 60 else f"{round(seconds / 3600)} h"
 
 
-def ago(now: int, then: int | None) -> str:
+def ago(now: int, instant: int | None) -> str:
     """How long before ``now`` (ms) that was: ``2.5 h``, ``0 s``; ``-`` for never, ``in 3 s`` for later."""
-    if then is None:
+    if instant is None:
         return "-"
-    ms = abs(now - then)
+    ms = abs(now - instant)
     size, unit = next(((s, u) for s, u in _SPANS if ms >= s), (1, "ms"))
     text = f"{ms / size:.1f}".removesuffix(".0") if ms else "0"
-    return f"{'in ' if then > now else ''}{text} {unit if ms else 's'}"
+    return f"{'in ' if instant > now else ''}{text} {unit if ms else 's'}"
 
 
 def instant_text(ms: int, pattern: str = "%Y-%m-%d %H:%M:%S") -> str | None:
@@ -140,4 +140,4 @@ def render(columns: Sequence[str], rows: Sequence[Sequence[object]], max_width: 
     def line(texts: Sequence[str]) -> str:
         return "|" + "".join(f" {fitted(t, w)} |" for t, w in zip(texts, widths, strict=True))
 
-    return "\n".join([rule, line(columns), rule, *map(line, cells), rule, f"{counted(len(rows), 'row')} in set"]) + "\n"
+    return "\n".join([rule, line(columns), rule, *map(line, cells), rule, f"{amount(len(rows), 'row')} in set"]) + "\n"

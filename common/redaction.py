@@ -19,7 +19,7 @@ words are alike. Source: Flink's ``GlobalConfiguration``, all but the last line,
 have. ``password`` and ``secret`` with a typo count too, and so do ``pass``, ``pwd`` and ``pw`` at the end of a key: no
 connector has such options, and messages that refuse them show the statement."""
 
-HIDDEN = "******"
+MASK = "******"
 """Stands for a secret. Source: Flink's ``GlobalConfiguration``."""
 
 SHORT = 3
@@ -105,7 +105,7 @@ def _places(key: str, value: str) -> list[Span]:
     spans = [match.span(1) for match in re.finditer(_LOGIN, value)]
     if re.search(_HOSTS, key):
         spans += [match.span(1) for match in re.finditer(_AT_HOST, value)]
-    return _merged(spans + [_inside_quotes(m) for m in re.finditer(_PARAMETER, value) if _is_parameter(m[1])])
+    return _union(spans + [_inside_quotes(m) for m in re.finditer(_PARAMETER, value) if _is_parameter(m[1])])
 
 
 def _inside_quotes(match: re.Match[str]) -> Span:
@@ -118,13 +118,13 @@ def _is_parameter(name: str) -> bool:
 
 def redacted_value(key: str, value: str) -> str:
     """The value of an option as it is shown."""
-    return _replaced(value, secret_parts(key, value), lambda text: HIDDEN)
+    return _replace(value, secret_parts(key, value), lambda text: MASK)
 
 
 def outline(key: str, value: str) -> str:
     """The value of an option with stars for secrets, be they written as references: what stays when a secret changes,
     or how it is written."""
-    return HIDDEN if is_secret(key) else _replaced(value, _places(key, _neutral(value)), lambda text: HIDDEN)
+    return MASK if is_secret(key) else _replace(value, _places(key, _neutral(value)), lambda text: MASK)
 
 
 def redacted_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -135,12 +135,12 @@ def redacted_options(options: Mapping[str, str]) -> dict[str, str]:
 def redacted(text: str) -> str:
     """A text, such as a statement, a plan or a message, without the values of secret options in it, and without what is
     before the host of a URL."""
-    return _replaced(text, secret_spans(text), lambda secret: HIDDEN)
+    return _replace(text, secret_spans(text), lambda secret: MASK)
 
 
 def masked(text: str) -> str:
     """The same with as many stars as characters, so that every other character stays where it is."""
-    return _replaced(text, secret_spans(text), lambda secret: re.sub(r"[^\r\n]", "*", secret))
+    return _replace(text, secret_spans(text), lambda secret: re.sub(r"[^\r\n]", "*", secret))
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
@@ -148,16 +148,16 @@ def without(text: str, secrets: Iterable[str]) -> str:
     alone: stars within words would reveal them."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         alone = rf"(?<!\w){re.escape(secret)}(?!\w)"
-        text = text.replace(secret, HIDDEN) if len(secret) > SHORT else re.sub(alone, HIDDEN, text)
+        text = text.replace(secret, MASK) if len(secret) > SHORT else re.sub(alone, MASK, text)
     return text
 
 
 def without_secrets(text: str, source: str) -> str:
     """A text about ``source`` without the secrets that stand there."""
     for secret in _secrets_of(source):
-        text = text.replace(f"'{secret}'", f"'{HIDDEN}'")
+        text = text.replace(f"'{secret}'", f"'{MASK}'")
         if len(secret) > SHORT:
-            text = text.replace(secret, HIDDEN)
+            text = text.replace(secret, MASK)
     return text
 
 
@@ -171,7 +171,7 @@ def secret_spans(text: str) -> list[Span]:
     """Where secrets are in a text, in order; they do not overlap."""
     if _key().search(text) is None and not any(word in text for word in _OTHER_WORDS):
         return []
-    return _merged(_spans(_neutral(text)))
+    return _union(_spans(_neutral(text)))
 
 
 def _spans(text: str) -> Iterator[Span]:
@@ -198,7 +198,7 @@ def _spans(text: str) -> Iterator[Span]:
                 yield span
 
 
-def _replaced(text: str, spans: Iterable[Span], new: Callable[[str], str]) -> str:
+def _replace(text: str, spans: Iterable[Span], new: Callable[[str], str]) -> str:
     parts, at = [], 0
     for start, end in spans:
         parts += [text[at:start], new(text[start:end])]
@@ -206,7 +206,7 @@ def _replaced(text: str, spans: Iterable[Span], new: Callable[[str], str]) -> st
     return "".join([*parts, text[at:]])
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
+def _union(spans: Iterable[Span]) -> list[Span]:
     out: list[Span] = []
     for start, end in sorted(spans):
         if start >= end:

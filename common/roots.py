@@ -53,7 +53,7 @@ def outside(shown_path: str, place: Place | None = None) -> GatewayError:
 _thread = threading.local()
 
 
-def held() -> Roots | None:
+def current_roots() -> Roots | None:
     """The roots of this thread; None if it may access all files."""
     roots: Roots | None = getattr(_thread, "roots", None)
     return roots
@@ -68,7 +68,7 @@ def hold(roots: Roots | None) -> None:
 @contextlib.contextmanager
 def holding(roots: Roots | None) -> Iterator[None]:
     """A context in which this thread has these roots. Not for generators, because a caller may leave one open."""
-    before = held()
+    before = current_roots()
     hold(roots)
     try:
         yield

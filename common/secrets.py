@@ -39,7 +39,7 @@ def has_secrets(options: Mapping[str, str]) -> bool:
     )
 
 
-def resolved(text: str, key: str, place: Place | None = None) -> str:
+def resolve_references(text: str, key: str, place: Place | None = None) -> str:
     """The value of an option with what its references stand for: ``${env:NAME}`` for an environment variable,
     ``${file:PATH}`` for the content of a file without the line break at its end.
 
@@ -54,14 +54,14 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
             session that this is not.
     """
 
-    def missing(kind: str, name: str, problem: str, hint: str | None = None) -> OptionError:
+    def failure(kind: str, name: str, problem: str, hint: str | None = None) -> OptionError:
         return OptionError("OPT120", key=key, kind=kind, name=name, problem=problem, place=place, hint=hint)
 
     def value(match: re.Match[str]) -> str:
         kind, name = match[1], match[2]
         if kind == "env":
             if name not in os.environ:
-                raise missing("environment variable", name, "is not set", nearest(name, os.environ))
+                raise failure("environment variable", name, "is not set", nearest(name, os.environ))
             return os.environ[name]
         if kind == "file":
             try:
@@ -69,7 +69,7 @@ def resolved(text: str, key: str, place: Place | None = None) -> str:
                     return file.read().rstrip("\r\n")
             except (OSError, ValueError) as error:
                 reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text in UTF-8"
-                raise missing("file", name, f"cannot be read: {reason}") from error
+                raise failure("file", name, f"cannot be read: {reason}") from error
         if kind == _SESSION:
             raise OptionError("OPT123", key=key, variable=_variable(key), what=f"the option '{key}'", place=place)
         raise OptionError("OPT121", key=key, kind=kind, place=place, hint=nearest(kind, ("env", "file")))
@@ -83,11 +83,11 @@ def unresolved(text: str, options: Mapping[str, str]) -> str:
 
     Args:
         text: what is shown.
-        options: with references. Raises the same errors as :func:`resolved`.
+        options: with references. Raises the same errors as :func:`resolve_references`.
     """
     plain_options = {key: value for key, value in options.items() if not is_secret(key)}
     pairs = ((key, match[0]) for key, value in plain_options.items() for match in _REFERENCE.finditer(value))
-    references_by_value = {resolved(reference, key): reference for key, reference in pairs}
+    references_by_value = {resolve_references(reference, key): reference for key, reference in pairs}
     for value in sorted(references_by_value, key=len, reverse=True):
         text = text.replace(value, references_by_value[value]) if len(value) > SHORT else text
     return text
@@ -124,16 +124,16 @@ class Secrets:
 
     values: dict[str, str] = field(default_factory=dict, repr=False)
 
-    def hidden(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
+    def hide(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
         """Options with references in place of secrets, which are kept here.
 
         Args:
             table: name of the table: part of the references.
             options: of it. References that stand there already stay.
         """
-        return {key: self._hidden(f"{table}/{key}", key, text) for key, text in options.items()}
+        return {key: self._hide(f"{table}/{key}", key, text) for key, text in options.items()}
 
-    def _hidden(self, base: str, key: str, text: str) -> str:
+    def _hide(self, base: str, key: str, text: str) -> str:
         parts, at = [], 0
         for start, end in secret_parts(key, text):
             parts += [text[at:start], f"${{{_SESSION}:{self._name(base, text[start:end])}}}"]
@@ -149,7 +149,7 @@ class Secrets:
             name = f"{base}#{count}"
         return name
 
-    def revealed(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
+    def reveal(self, table: str, options: Mapping[str, str]) -> dict[str, str]:
         """Options with secrets in place of references to this session.
 
         Args:
@@ -160,7 +160,7 @@ class Secrets:
             OptionError: OPT123, a value that is not known here.
         """
 
-        def shown(key: str, text: str) -> str:
+        def with_values(key: str, text: str) -> str:
             def value(match: re.Match[str]) -> str:
                 if match[1] != _SESSION:
                     return match[0]
@@ -172,7 +172,7 @@ class Secrets:
 
             return _REFERENCE.sub(value, text)
 
-        return {key: shown(key, text) if _REFERENCE.search(text) else text for key, text in options.items()}
+        return {key: with_values(key, text) if _REFERENCE.search(text) else text for key, text in options.items()}
 
 
 def _variable(key: str) -> str:

@@ -2,8 +2,8 @@
 
 A row says how a value is read, what holds without one, and what the option means. An option of Flink that changes
 nothing here says why in ``no_effect``: values other than the default are accepted with a note. One that must not be
-ignored says why in ``refused``: every value but the default is an error. A key without a row is an error that names the
-nearest one.
+ignored says why in ``only_default``: every value but the default is an error. A key without a row is an error that
+names the nearest one.
 ``spark.*`` goes to Spark unchanged.
 
 Codes: OPT001 to OPT019; OPT105 for a malformed value.
@@ -26,7 +26,7 @@ _DURATION, _ENUM, _FLOAT, _STRING = OptionType.DURATION, OptionType.ENUM, Option
 
 _ONE_SHAPE = "plans have the shape of the default; their rows are the same"
 _NO_CLUSTER = "there is no Flink cluster"
-_HERE = "a job runs in the process that starts it"
+_CLIENT = "a job runs in the process that starts it"
 _UIDS = "uids of operators are always hashes of their meaning"
 _MINI_BATCH = "every micro-batch is a mini-batch"
 _BATCH = "it applies to batch queries"
@@ -277,23 +277,23 @@ _ROWS: tuple[Option, ...] = (
            default=False),
     # known in Flink, nothing here
     Option("table.sql-dialect", _ENUM, "SQL dialect.", default="default", values=("default", "hive"),
-           refused="only Flink's dialect is available"),
+           only_default="only Flink's dialect is available"),
     Option("table.dynamic-table-options.enabled", _BOOLEAN, "Whether OPTIONS hints can set table options.",
            default=True,
            no_effect="OPTIONS hints are always enabled"),
     Option("table.exec.resource.default-parallelism", _INTEGER, "Parallelism of all operators.", default=-1,
            no_effect="use 'parallelism.default' instead"),
     Option("table.column-expansion-strategy", _STRING, "Which columns SELECT * omits.", default="",
-           refused="SELECT * has all columns"),
+           only_default="SELECT * has all columns"),
     Option("table.legacy-nested-row-nullability", _BOOLEAN, "Whether a NULL row makes its fields nullable.",
-           default=False, refused="fields of a row that can be NULL can be NULL"),
+           default=False, only_default="fields of a row that can be NULL can be NULL"),
     Option("execution.checkpointing.mode", _ENUM, "Consistency guarantee of checkpoints.", default="EXACTLY_ONCE",
            values=("EXACTLY_ONCE", "AT_LEAST_ONCE"), no_effect="state is always exactly once"),
     Option("execution.checkpointing.incremental", _BOOLEAN, "Whether checkpoints are incremental.", default=False,
            no_effect="checkpoints are always incremental"),
     Option("state.backend.type", _STRING, "State backend.", no_effect="state is kept in Spark's state store"),
-    Option("execution.attached", _BOOLEAN, "Whether the client waits for the job.", default=False, no_effect=_HERE),
-    Option("execution.target", _STRING, "Deployment target of the job.", no_effect=_HERE),
+    Option("execution.attached", _BOOLEAN, "Whether the client waits for the job.", default=False, no_effect=_CLIENT),
+    Option("execution.target", _STRING, "Deployment target of the job.", no_effect=_CLIENT),
 )
 
 # fmt: on
@@ -319,7 +319,7 @@ DEPRECATED = {
 }
 
 #: Keys that are written from habit, and what to write instead.
-_RENAMED = {
+_HABITS = {
     "table.exec.state-ttl": "table.exec.state.ttl",
     "plan.force-recompile": "table.plan.force-recompile",
     "plan.compile.catalog-objects": "table.plan.compile.catalog-objects",
@@ -342,7 +342,7 @@ def find_option(key: str, place: Place | None = None) -> Option | None:
     row = OPTIONS.get(current_key(key))
     if row is not None or key.startswith(PASSED_PREFIXES) or _no_effect(key) is not None:
         return row
-    new_key = _RENAMED.get(key)
+    new_key = _HABITS.get(key)
     hint = f"did you mean '{new_key}'?" if new_key else nearest(key, (*OPTIONS, *NO_EFFECT))
     raise OptionError("OPT001", key=key, place=place, hint=hint)
 
@@ -463,19 +463,19 @@ class Configuration:
     def _set(self, key: str, text: str, place: Place | None) -> str | None:
         try:
             row = find_option(key, place)
-        except OptionError as unknown:
+        except OptionError as error:
             if not self._keep_unknown:
                 raise
             self._values[key] = text
-            return f"the option '{key}' has no effect: it is not known" + (f"; {unknown.hint}" if unknown.hint else "")
+            return f"the option '{key}' has no effect: it is not known" + (f"; {error.hint}" if error.hint else "")
         if row is None:
             self._values[key] = text
             reason = _no_effect(key)
             return None if reason is None else f"the option '{key}' has no effect: {reason}"
         setting = parse_value(row, text, key, place)
-        if row.refused and setting != row.default:
+        if row.only_default and setting != row.default:
             raise OptionError(
-                "OPT002", key=key, text=text, refused=row.refused, default_text=default_text(row), place=place
+                "OPT002", key=key, text=text, refused=row.only_default, default_text=default_text(row), place=place
             )
         if key == "table.local-time-zone":
             _check_time_zone(text, place)

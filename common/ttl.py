@@ -171,12 +171,12 @@ def _parse_text(text: str) -> int:
     label = ttl_text[len(digits) :].strip(_JAVA_BLANK).lower()
     size = _LABELS.get(label) if label else _NS_PER_MS
     if size is None:
-        what = f"the unit {_shorten(label)!r} of the TTL {_shorten(ttl_text)!r} is not known"
+        problem = f"the unit {_shorten(label)!r} of the TTL {_shorten(ttl_text)!r} is not known"
         if not label.replace("µ", "u").isalpha():
-            what = f"the TTL {_shorten(ttl_text)!r} is not a whole number of one unit"
+            problem = f"the TTL {_shorten(ttl_text)!r} is not a whole number of one unit"
         raise PlanError(
             "PLAN055",
-            problem=what,
+            problem=problem,
             units=", ".join(labels[0] for _, _, labels in _UNITS),
             hint=_unit_hint(ttl_text, label),
         )

@@ -428,11 +428,11 @@ class _TypeParser:
         if word == "ROW":
             return self.row(depth)
         if word in ("STRUCTURED", "RAW"):
-            return self.kept(word)
+            return self.verbatim(word)
         self.i -= 1
         raise self.fail()
 
-    def kept(self, word: str) -> LogicalType:
+    def verbatim(self, word: str) -> LogicalType:
         """A type whose text is kept as it is: STRUCTURED<...> or RAW('class', 'serializer')."""
         start = self.tokens[self.i - 1][1]
         depth = 0

@@ -124,8 +124,8 @@ def is_abbreviation(text: str) -> bool:
 @cache
 def _abbreviations() -> frozenset[str]:
     days = [dt.datetime(2024, month, 1) for month in (1, 7)]
-    found = {zoneinfo.ZoneInfo(name).tzname(day) for name in _regions() for day in days}
-    return frozenset(name for name in found if name and name.isalpha())
+    names = {zoneinfo.ZoneInfo(name).tzname(day) for name in _regions() for day in days}
+    return frozenset(name for name in names if name and name.isalpha())
 
 
 def _is_region(text: str) -> bool:

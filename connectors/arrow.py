@@ -19,9 +19,9 @@ from stateplan.common.changelog import column
 from stateplan.common.errors import RunError
 from stateplan.common.options import Option, OptionType, Role
 from stateplan.common.types import LogicalType
-from stateplan.connectors.formats.base import counted
+from stateplan.connectors.formats.base import countable
 from stateplan.connectors.protocol import Connector, Lookup, RangeSource, Source, SourceTable
-from stateplan.connectors.retries import Again
+from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.splits import RangeSplit
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class ArrowTable(Connector):
 
     name = "in-memory"
     options = (
-        Option("path", OptionType.STRING, "Of the file.", role=Role.SOURCE, required=True),
-        Option("rows", OptionType.LONG, "In it.", role=Role.SOURCE, required=True),
-        Option("digest", OptionType.STRING, "Of its content.", role=Role.SOURCE, required=True),
+        Option("path", OptionType.STRING, "Of the file.", role=Role.SOURCE, is_required=True),
+        Option("rows", OptionType.LONG, "In it.", role=Role.SOURCE, is_required=True),
+        Option("digest", OptionType.STRING, "Of its content.", role=Role.SOURCE, is_required=True),
     )
     roles = (Role.SOURCE,)
     can_look_up = True
@@ -95,7 +95,7 @@ class _Rows(RangeSource):
 
         for at in range(start, stop, _FRAME):
             height = min(_FRAME, stop - at)
-            yield self._lazy_slice(at, height).collect() if self.projection else counted(pl.DataFrame(height=height))
+            yield self._lazy_slice(at, height).collect() if self.projection else countable(pl.DataFrame(height=height))
 
     def _lazy_slice(self, start: int, height: int) -> pl.LazyFrame:
         import polars as pl
@@ -121,7 +121,7 @@ class _LookedUp(Lookup):
         """Bytes of the file."""
         return self.table.size()
 
-    def retrying(self, again: Again) -> Lookup:
+    def retrying(self, key_retries: KeyRetries) -> Lookup:
         """The rows do not change."""
         return self
 

@@ -89,7 +89,7 @@ class ExternalCatalog(ABC):
 
     def create_table(self, database: str, name: str, table: ExternalTable) -> bool:
         """Makes a table; False if there is one of this name."""
-        raise self.refused("create tables")
+        raise self.refusal("create tables")
 
     def options_of_new(self, database: str, name: str, table: ExternalTable) -> Mapping[str, str]:
         """The options that a table will have after :meth:`create_table`: those in the statement, and those that the
@@ -99,7 +99,7 @@ class ExternalCatalog(ABC):
             CatalogError: CAT110, the catalog cannot create tables; and as :meth:`create_table`.
         """
         if type(self).create_table is ExternalCatalog.create_table:
-            raise self.refused("create tables")
+            raise self.refusal("create tables")
         return table.options
 
     def inherited_options(self, options: Mapping[str, str]) -> Mapping[str, str]:
@@ -109,27 +109,27 @@ class ExternalCatalog(ABC):
 
     def drop_table(self, database: str, name: str) -> None:
         """Removes a table that is there."""
-        raise self.refused("drop tables")
+        raise self.refusal("drop tables")
 
     def alter_table(self, database: str, name: str, options: Mapping[str, str]) -> None:
         """Replaces the options of an existing table."""
-        raise self.refused("change tables")
+        raise self.refusal("change tables")
 
     def rename_table(self, database: str, name: str, new_name: str) -> bool:
         """Renames an existing table; False if the new name is in use."""
-        raise self.refused("rename tables")
+        raise self.refusal("rename tables")
 
     def create_database(self, name: str) -> bool:
         """Makes a database; False if there is one of this name."""
-        raise self.refused("create databases")
+        raise self.refusal("create databases")
 
     def drop_database(self, name: str) -> None:
         """Removes a database that is there."""
-        raise self.refused("drop databases")
+        raise self.refusal("drop databases")
 
-    def refused(self, what: str, hint: str | None = None) -> CatalogError:
+    def refusal(self, action: str, hint: str | None = None) -> CatalogError:
         """CAT110, for what the catalog does not do, such as ``create tables``."""
-        return CatalogError("CAT110", name=self.name, kind=self.kind, what=what, hint=hint)
+        return CatalogError("CAT110", name=self.name, kind=self.kind, what=action, hint=hint)
 
 
 class CatalogType(ABC):
@@ -200,7 +200,7 @@ def catalog_values(
             raise OptionError("OPT004", problem=problem, place=option_place, expected=keys, hint=nearest(key, table))
         values[key] = accepted_value(option, text, key, option_place)
     for option in catalog_options:
-        if option.required and option.key not in options:
+        if option.is_required and option.key not in options:
             near = nearest(option.key, [key for key in options if key not in table])
             problem = f"a catalog of type '{kind}' needs the option '{option.key}'"
             raise OptionError("OPT004", problem=problem, place=place, expected=option.description, hint=near)

@@ -115,7 +115,8 @@ class Datagen(Connector):
         options = dict(table.options)
         if table.limit is not None:
             options["number-of-rows"] = str(min(table.limit, int(options.get("number-of-rows", table.limit))))
-        return DatagenSource(DatagenGenerator(options, table.fields, now=table.started), table.value("rows-per-second"))
+        generator = DatagenGenerator(options, table.fields, now=table.start_time)
+        return DatagenSource(generator, table.value("rows-per-second"))
 
 
 class DatagenSource(RangeSource):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
-from stateplan.common.files import HADOOP, handed_file, plain_path, scheme_of, shown
+from stateplan.common.files import HADOOP, handed_file, plain_path, safe_url, scheme_of
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.connectors.formats.base import Decoder, Encoder
 from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
@@ -32,7 +32,7 @@ from stateplan.connectors.protocol import (
     Source,
     SourceTable,
 )
-from stateplan.connectors.retries import Again
+from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.sink_epochs import EpochOrder, Mark, refusal, written_before
 from stateplan.connectors.splits import FileSplit
 from stateplan.connectors.staging import Staging
@@ -117,7 +117,7 @@ class Filesystem(Connector):
             "auto-compaction",
             "Whether files are compacted after a checkpoint.",
             Role.SINK,
-            refused=_NOT_COMPACTED,
+            only_default=_NOT_COMPACTED,
         ),
         Option(
             "compaction.file-size", _SIZE, "Target size of compacted files.", role=Role.SINK, no_effect=_NOT_COMPACTED
@@ -304,8 +304,8 @@ class _LookedUp(Lookup):
     def size(self) -> int | None:
         return None if scheme_of(self.path) in HADOOP else sum(file.size for file in table_files(self.path))
 
-    def retrying(self, again: Again) -> Lookup:
-        return self if self.reload else super().retrying(again)
+    def retrying(self, key_retries: KeyRetries) -> Lookup:
+        return self if self.reload else super().retrying(key_retries)
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
@@ -342,24 +342,24 @@ class _Folder(Sink):
 
     def check(self, name: str, token: str) -> None:
         if not Staging.at(self.folder, self.uid).sees(token):
-            raise RunError("RUN153", name=name, path=shown(self.folder))
+            raise RunError("RUN153", name=name, path=safe_url(self.folder))
 
     def begin(self) -> None:
         Staging.at(self.folder, self.uid).begin()
 
     def prepare(self, epoch: int) -> None:
-        last_epoch, folder = self.ledger.expected(self.folder), f"the folder {shown(self.folder)}"
+        last_epoch, folder = self.ledger.expected(self.folder), f"the folder {safe_url(self.folder)}"
         staging = Staging.at(self.folder, self.uid)
 
         def check(last_mark: Mark | None) -> None:
             def refuse(order: EpochOrder) -> RunError | None:
-                if order is not EpochOrder.LOST:
+                if order is not EpochOrder.NO_EPOCHS:
                     return refusal(order, folder, last_mark, epoch, last_epoch)
                 self.ledger.tell(
                     f"{folder} has lost what this job wrote up to micro-batch {last_epoch}; "
                     f"the job continues with {epoch}"
                 )
-                self.ledger.noted = None
+                self.ledger.last_epoch = None
                 return None
 
             def others() -> str | None:

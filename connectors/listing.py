@@ -21,15 +21,15 @@ from stateplan.common.failure_reasons import reason_of
 from stateplan.common.files import (
     HADOOP,
     absolute,
-    checked,
+    driver_errors,
     filesystem_of,
     find_files,
     has_whole_objects,
     local_path,
     modified,
-    reached,
+    rooted_path,
+    safe_url,
     scheme_of,
-    shown,
 )
 
 COMMITTED = "_committed"
@@ -86,10 +86,10 @@ def table_files(path: str, regex: str | None = None) -> list[FileEntry]:
     local = local_path(path)
     try:
         if local is not None:
-            checked(local)
+            rooted_path(local)
             entries = list(_local_files(absolute(local)))
         else:
-            with reached():
+            with driver_errors():
                 entries = _remote_files(path)
     except (OSError, ValueError) as error:
         if local is not None and isinstance(error, FileNotFoundError):
@@ -108,7 +108,7 @@ def matches(path: str, regex: str) -> bool:
 
 
 def _unlistable(path: str, error: Exception) -> DataError:
-    path = shown(path)
+    path = safe_url(path)
     return DataError("DATA105", path=path, strerror=reason_of(error), place=Place(file=path))
 
 
@@ -121,7 +121,7 @@ def _local_files(path: str) -> Iterator[FileEntry]:
             if is_hidden(entry.name):
                 continue
             if entry.is_symlink():
-                checked(entry.path)
+                rooted_path(entry.path)
             if entry.is_dir():
                 yield from _local_files(entry.path)
                 continue
@@ -236,7 +236,7 @@ def file_entries(path: str) -> list[FileEntry]:
 def _exists(path: str) -> bool:
     fs, inner = filesystem_of(path)
     try:
-        with reached():
+        with driver_errors():
             return bool(fs.exists(inner))
     except OSError as error:
         raise _unlistable(path, error) from error
@@ -246,11 +246,11 @@ def _missing_path(path: str) -> DataError:
     fs, inner = filesystem_of(path)
     folder, name = posixpath.split(inner.rstrip("/"))
     try:
-        with reached():
+        with driver_errors():
             siblings = [posixpath.basename(p.rstrip("/")) for p in fs.ls(folder or "/", detail=False)]
     except (OSError, ValueError):
         siblings = []
-    path = shown(path)
+    path = safe_url(path)
     return DataError("DATA104", path=path, place=Place(file=path), hint=nearest(name, siblings))
 
 
@@ -267,7 +267,7 @@ def require_path(path: str, name: str, is_bounded: bool = True) -> None:
     """
     local = local_path(path)
     if local is not None:
-        exists = os.path.exists(checked(local))
+        exists = os.path.exists(rooted_path(local))
     elif scheme_of(path) in HADOOP:  # Spark lists it
         exists = True
     elif is_bounded:

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from stateplan.common.changelog import KIND, columns
 from stateplan.common.errors import DataError, Place, StateplanError
-from stateplan.common.files import absolute, checked, filesystem_of, local_path
+from stateplan.common.files import absolute, filesystem_of, local_path, rooted_path
 from stateplan.common.types import STRING, LogicalType
 from stateplan.connectors.formats.base import Decoder
 from stateplan.connectors.protocol import Partition
@@ -83,7 +83,7 @@ def list_partitions(root: str, keys: Sequence[str], default_name: str) -> list[d
             yield {}
             return
         if local:
-            checked(folder)
+            rooted_path(folder)
         for info in sorted(fs.ls(folder, detail=True), key=lambda i: str(i["name"])):
             name = posixpath.basename(info["name"].rstrip("/"))
             if info["type"] != "directory" or name.startswith((".", "_")):

@@ -72,7 +72,7 @@ class _Lines(Sink):
     types: tuple[LogicalType, ...]
     identifier: str | None
     to_stderr: bool = False
-    ordered = True
+    keeps_order = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()

@@ -18,12 +18,12 @@ from stateplan.common.errors import OptionError, Place
 from stateplan.common.files import HADOOP, scheme_of
 from stateplan.common.options import Option, Role, match, parse_value
 from stateplan.common.paths import AnyPath
-from stateplan.common.secrets import has_reference, resolved
+from stateplan.common.secrets import has_reference, resolve_references
 from stateplan.common.types import LogicalType
 from stateplan.connectors.alignment import Alignment
 from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
 from stateplan.connectors.listing import FileEntry, entries_in, says_end, table_files
-from stateplan.connectors.retries import Again
+from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.sink_epochs import LedgerOwner
 from stateplan.connectors.splits import AssignedSplit, EndOfInput, FileSplit, InstantSplit, RangeSplit, Split
 from stateplan.functions.rex import Rex
@@ -78,13 +78,13 @@ class Table:
     def secret(self, key: str) -> Any:
         """The same with what references stand for. Raises the same errors as :func:`common.secrets.resolved` too."""
         text = self.value(key)
-        return resolved(text, key) if isinstance(text, str) else text
+        return resolve_references(text, key) if isinstance(text, str) else text
 
     def group(self, prefix: str) -> dict[str, str]:
         """The options whose keys begin with ``prefix``, without it and with what references stand for: those that a row
         ``prefix*`` of the connector's options stands for. Raises the same errors as :func:`common.secrets.resolved`."""
         texts = {key: text for key, text in self.options.items() if key.startswith(prefix)}
-        return {key.removeprefix(prefix): resolved(text, key) for key, text in texts.items()}
+        return {key.removeprefix(prefix): resolve_references(text, key) for key, text in texts.items()}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class SourceTable(Table):
         limit: how many rows are enough; None for all.
         filters: conditions over ``fields``. Rows for which one of them is not TRUE may be omitted; those that are given
             are filtered again.
-        started: when the job began, ms since 1970.
+        start_time: when the job began, ms since 1970.
     """
 
     projection: tuple[int, ...] = ()
@@ -107,7 +107,7 @@ class SourceTable(Table):
     metadata_types: Mapping[str, LogicalType] = field(default_factory=dict, hash=False)
     partitions: Sequence[Partition] | None = None
     limit: int | None = None
-    started: int = 0
+    start_time: int = 0
     filters: tuple[Rex, ...] = ()
 
     @property
@@ -339,10 +339,10 @@ class Lookup(ABC):
                 other values need not be there. None if any row may be asked for, or without ``by_key``.
         """
 
-    def retrying(self, again: Again) -> Lookup:
+    def retrying(self, key_retries: KeyRetries) -> Lookup:
         """As this, but keys without rows are looked up again. For a lookup that keeps rows: what is kept is not looked
         up again. The lookup itself where later looks cannot find more."""
-        return Retrying(self, again)
+        return Retrying(self, key_retries)
 
 
 @dataclass(frozen=True)
@@ -350,7 +350,7 @@ class Retrying(Lookup):
     """A table that is looked up again for keys without rows."""
 
     lookup: Lookup
-    again: Again
+    key_retries: KeyRetries
     by_key: bool = True
 
     def size(self) -> int | None:
@@ -360,7 +360,7 @@ class Retrying(Lookup):
         def read(some: pl.DataFrame | None) -> pl.DataFrame:
             return self.lookup.rows(now, some if self.lookup.by_key else None)
 
-        return read(keys) if keys is None else self.again.rows(now, keys, read)
+        return read(keys) if keys is None else self.key_retries.rows(now, keys, read)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------
@@ -375,11 +375,11 @@ class Sink(LedgerOwner):
     until ``commit``, and ``commit`` of an epoch that is committed changes nothing.
 
     Attributes:
-        ordered: whether parts of all workers are committed in the order of the rows; else each worker writes one part.
+        keeps_order: whether parts are committed in the order of the rows; else each worker writes one part.
         needs_rows: whether the rows themselves matter; else they are only counted.
     """
 
-    ordered: bool = False
+    keeps_order: bool = False
     needs_rows: bool = True
 
     def announce(self, token: str) -> None:

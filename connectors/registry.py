@@ -428,7 +428,7 @@ class _Options:
                 raise self._unknown_option(key, option_place)
             for kind, name in references(text) if key == PATH.key else ():
                 raise OptionError("OPT124", key=key, kind=kind, name=name, place=option_place)
-            if option.type is not OptionType.STRING and has_reference(text) and not option.refused:
+            if option.type is not OptionType.STRING and has_reference(text) and not option.only_default:
                 continue  # whoever runs the job knows the value
             accepted_value(option, text, key, option_place)
             if option.no_effect:
@@ -443,7 +443,7 @@ class _Options:
         useful = {
             k
             for k, o in known_options.items()
-            if o.role in (self.table_role, Role.BOTH) and not (o.no_effect or o.refused)
+            if o.role in (self.table_role, Role.BOTH) and not (o.no_effect or o.only_default)
         }
         expectation = None if near else one_of(sorted(useful | ({"format"} if fmt else set()))) or "no options"
         return OptionError("OPT104", key=key, owner=owner, place=option_place, expected=expectation, hint=near)
@@ -455,7 +455,7 @@ class _Options:
             if all(k in options and parse_value(known_options[k], options[k], k) is not False for k in (one, other)):
                 raise OptionError("OPT106.both", one=one, other=other, place=self.place)
         for key, option in known_options.items():
-            if option.required and key not in options:
+            if option.is_required and key not in options:
                 raise OptionError(
                     "OPT101",
                     key=key,

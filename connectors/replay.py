@@ -19,7 +19,7 @@ from stateplan.common.types import BIGINT, LogicalType
 from stateplan.connectors.formats.base import Format, StampedDecoder
 from stateplan.connectors.listing import file_entries, require_path
 from stateplan.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable
-from stateplan.connectors.retries import Again
+from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.splits import InstantSplit
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class _LookedUp(Lookup):
     def size(self) -> int:
         return self.table.size()
 
-    def retrying(self, again: Again) -> Lookup:
+    def retrying(self, key_retries: KeyRetries) -> Lookup:
         """Rows come by the time of the micro-batch, which stands still."""
         return self
 

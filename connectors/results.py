@@ -133,7 +133,7 @@ class ResultChannel:
             return bool(self._frames) or self._has_ended or self._discarded
 
     @property
-    def ended(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether everything has been taken, and no more rows come."""
         with self._condition:
             return self._discarded or (self._has_ended and not self._frames and self._error is None)
@@ -187,7 +187,7 @@ class Results(Connector):
     """The rows of a query, for the reader of this process."""
 
     name = "*results*"
-    options = (Option("channel", OptionType.STRING, "Of the reader.", role=Role.SINK, required=True),)
+    options = (Option("channel", OptionType.STRING, "Of the reader.", role=Role.SINK, is_required=True),)
     roles = (Role.SINK,)
 
     def sink(self, table: SinkTable) -> Sink:
@@ -199,7 +199,7 @@ class _Collect(Sink):
     """Workers send the rows as Arrow streams, in their order."""
 
     channel: str
-    ordered = True
+    keeps_order = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         import polars as pl

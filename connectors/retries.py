@@ -44,7 +44,7 @@ def pause(ms: float) -> None:
 
 
 @dataclass(frozen=True)
-class Again:
+class KeyRetries:
     """How keys without rows are looked up again. Picklable.
 
     All keys without rows wait together, so that a look-up takes ``attempts`` waits at most, however many keys it has.

@@ -72,14 +72,14 @@ class EpochOrder(Enum):
     """How the last micro-batch of a system compares with the one that a job is about to write."""
 
     NEW = "new"
-    DONE = "done"
+    SAME = "same"
     AHEAD = "ahead"
     """It has a later one."""
     OTHER = "other"
     """It has one of this number, which read something else."""
     BEHIND = "behind"
     """It has not the last one that the job has written."""
-    LOST = "lost"
+    NO_EPOCHS = "no-epochs"
     """It has none, and the job has written some."""
 
 
@@ -92,12 +92,12 @@ def compare_epochs(last_mark: Mark | None, hand: Mark, expected_epoch: int | Non
         expected_epoch: number of the last one that the checkpoint knows the system to have had; None for none.
     """
     if last_mark is None:
-        return EpochOrder.NEW if expected_epoch is None or expected_epoch < 0 else EpochOrder.LOST
+        return EpochOrder.NEW if expected_epoch is None or expected_epoch < 0 else EpochOrder.NO_EPOCHS
     if last_mark.epoch > hand.epoch:
         return EpochOrder.AHEAD
     if last_mark.epoch < hand.epoch:
         return EpochOrder.BEHIND if expected_epoch is not None and last_mark.epoch < expected_epoch else EpochOrder.NEW
-    return EpochOrder.OTHER if last_mark.input and hand.input and last_mark.input != hand.input else EpochOrder.DONE
+    return EpochOrder.OTHER if last_mark.input and hand.input and last_mark.input != hand.input else EpochOrder.SAME
 
 
 class Ledger:
@@ -105,20 +105,20 @@ class Ledger:
 
     Attributes:
         input: digest of what the micro-batch in hand reads; empty if that is not known.
-        noted: the last micro-batch that the system says that it has; None before the first, and of a sink that does
-            not ask. The checkpoint keeps it, and it is set before the next job on it starts.
+        last_epoch: the last micro-batch that the system says that it has; None before the first, and of a sink that
+            does not ask. The checkpoint keeps it, and it is set before the next job on it starts.
         has_asked: whether the system has been asked since the start.
     """
 
     def __init__(self) -> None:
         self.input = ""
-        self.noted: SinkEpoch | None = None
+        self.last_epoch: SinkEpoch | None = None
         self.has_asked = False
         self._sentences: list[str] = []
 
     def expected(self, place: str) -> int | None:
         """The last micro-batch that the table at a place must have; None for none."""
-        return None if self.noted is None else self.noted.epoch_at(place)
+        return None if self.last_epoch is None else self.last_epoch.epoch_at(place)
 
     def hand(self, epoch: int) -> Mark:
         """The current micro-batch."""
@@ -126,13 +126,13 @@ class Ledger:
 
     def note(self, place: str, epoch: int) -> None:
         """Records that the table at a place has a micro-batch."""
-        self.noted = SinkEpoch.at(place, epoch)
+        self.last_epoch = SinkEpoch.at(place, epoch)
 
     def tell(self, sentence: str) -> None:
         """Keeps a sentence for the user."""
         self._sentences.append(sentence)
 
-    def told(self) -> list[str]:
+    def take_sentences(self) -> list[str]:
         """The sentences for the user since the last call."""
         sentences, self._sentences = self._sentences, []
         return sentences
@@ -151,7 +151,7 @@ class Ledger:
             epoch: of the micro-batch.
             last_mark: the last one that the system has; None for none.
             place: of its table.
-            refuse: the error for a standing other than NEW and DONE; None for one that is not an error here, which
+            refuse: the error for a standing other than NEW and SAME; None for one that is not an error here, which
                 counts as NEW.
             others: asks the system, when a checkpoint without micro-batches begins to write, whether the same statement
                 has written with another one. Returns the note for the user, as :func:`written_before` does.
@@ -160,7 +160,7 @@ class Ledger:
             StateplanError: what ``refuse`` gives.
         """
         order = compare_epochs(last_mark, self.hand(epoch), self.expected(place))
-        error = None if order in (EpochOrder.NEW, EpochOrder.DONE) else refuse(order)
+        error = None if order in (EpochOrder.NEW, EpochOrder.SAME) else refuse(order)
         if error is not None:
             raise error
         if epoch == 0 and last_mark is None and self.input and not self.has_asked:
@@ -170,7 +170,7 @@ class Ledger:
         self.has_asked = True
         if last_mark is not None:
             self.note(place, last_mark.epoch)
-        return order is EpochOrder.DONE
+        return order is EpochOrder.SAME
 
 
 class LedgerOwner:
@@ -186,15 +186,6 @@ class LedgerOwner:
             ledger = Ledger()
             object.__setattr__(self, "_ledger", ledger)  # sinks may be frozen
         return ledger
-
-    @property
-    def noted(self) -> SinkEpoch | None:
-        """On the driver: the last micro-batch that the system says that it has, as the ledger has it."""
-        return self.ledger.noted
-
-    @noted.setter
-    def noted(self, noted: SinkEpoch | None) -> None:
-        self.ledger.noted = noted
 
 
 def statement_of(uid: str) -> str:
@@ -226,26 +217,26 @@ _REFUSALS = {
     EpochOrder.AHEAD: "RUN002.ahead",
     EpochOrder.OTHER: "RUN002.other",
     EpochOrder.BEHIND: "RUN002.behind",
-    EpochOrder.LOST: "RUN002.behind",
+    EpochOrder.NO_EPOCHS: "RUN002.behind",
 }
 
 
 def refusal(
-    how: EpochOrder, what: str, last_mark: Mark | None, epoch: int, expected_epoch: int | None, code: str = "RUN002"
+    order: EpochOrder, subject: str, last_mark: Mark | None, epoch: int, expected: int | None, code: str = "RUN002"
 ) -> RunError:
-    """The error for a standing other than NEW and DONE.
+    """The error for a standing other than NEW and SAME.
 
     Args:
-        how: the standing.
-        what: is written to, such as "the folder /data/out".
+        order: the standing.
+        subject: is written to, such as "the folder /data/out".
         last_mark: the last micro-batch that it has; None for none.
         epoch: of the micro-batch in hand.
-        expected_epoch: the last one that it must have.
+        expected: the last one that it must have.
         code: of the system, which shares the variants of RUN002.
     """
-    variant = _REFUSALS[how].partition(".")[2]
+    variant = _REFUSALS[order].partition(".")[2]
     last = "none" if last_mark is None else last_mark.epoch
-    return RunError(f"{code}.{variant}", what=what, found=last, epoch=epoch, noted=expected_epoch)
+    return RunError(f"{code}.{variant}", what=subject, found=last, epoch=epoch, noted=expected)
 
 
 def _digest(place: str) -> str:

@@ -24,16 +24,16 @@ from typing import Any
 from stateplan.common.errors import Place, RunError
 from stateplan.common.files import (
     below_roots,
-    checked,
+    driver_errors,
     filesystem_of,
     find_files,
     has_whole_objects,
     is_pattern,
     local_path,
     move,
-    reached,
     remove,
-    shown,
+    rooted_path,
+    safe_url,
 )
 from stateplan.connectors.listing import COMMITTED, epoch_of, note_of, part_name
 from stateplan.connectors.sink_epochs import Mark, is_of_other_checkpoint
@@ -120,8 +120,9 @@ class Staging(ABC):
                 staged_names = self._staged(batch_id, names)
                 for name in names:
                     if name not in staged_names:
-                        folder = f"{shown(self.path).rstrip('/')}/{posixpath.basename(self._hidden_folder)}/{batch_id}"
-                        raise RunError("RUN152", path=shown(self.path), folder=folder, file=name)
+                        path = safe_url(self.path)
+                        folder = f"{path.rstrip('/')}/{posixpath.basename(self._hidden_folder)}/{batch_id}"
+                        raise RunError("RUN152", path=path, folder=folder, file=name)
                 self._decide(batch_id, json.dumps({"input": read, "files": list(names)}).encode())
             self._complete(batch_id, is_repeated)
 
@@ -169,10 +170,10 @@ class Staging(ABC):
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         try:
-            with reached():
+            with driver_errors():
                 yield
         except OSError as error:
-            path = shown(self.path)
+            path = safe_url(self.path)
             raise RunError("RUN151", path=path, strerror=error.strerror or error, place=Place(file=path)) from error
 
     @property
@@ -295,7 +296,7 @@ class _MoveStaging(Staging):
 
 class _Local(_MoveStaging):
     def _make(self, folder: str) -> None:
-        os.makedirs(checked(folder), exist_ok=True)
+        os.makedirs(rooted_path(folder), exist_ok=True)
 
     def _exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -308,10 +309,10 @@ class _Local(_MoveStaging):
             os.fsync(out.fileno())
 
     def _entries(self) -> list[str]:
-        return os.listdir(checked(self._hidden_folder)) if os.path.exists(self._hidden_folder) else []
+        return os.listdir(rooted_path(self._hidden_folder)) if os.path.exists(self._hidden_folder) else []
 
     def _remove(self, entries: Iterable[str]) -> None:
-        hidden_folder = checked(self._hidden_folder)
+        hidden_folder = rooted_path(self._hidden_folder)
         for entry in entries:
             path = f"{hidden_folder}/{entry}"
             if os.path.isdir(path) and not os.path.islink(path):
@@ -326,7 +327,7 @@ class _Local(_MoveStaging):
 def _in_folder(path: str) -> str:
     """A local path whose folder is below a root, where roots are held. Raises GatewayError GW012."""
     folder, name = os.path.split(path)
-    return os.path.join(checked(folder), name)
+    return os.path.join(rooted_path(folder), name)
 
 
 class _CopyStaging(Staging):

@@ -64,7 +64,7 @@ def with_secrets(graph: ExecGraph, secrets: Secrets) -> ExecGraph:
     Raises:
         OptionError: OPT123, a secret that is not known here.
     """
-    return with_options(graph, lambda table, options: secrets.revealed(table.summary, options))
+    return with_options(graph, lambda table, options: secrets.reveal(table.summary, options))
 
 
 def environment_of(graph: ExecGraph) -> Environment | None:

@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from stateplan.common.errors import Place, PlanError, StateplanError, nearest
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.common.ttl import NEVER, format_ttl, parse_ttl
 from stateplan.execnodes.fingerprint import assign_uids, uids
 from stateplan.execnodes.graph import ExecGraph
@@ -67,7 +67,7 @@ class PlanDocument:
         self._read()
 
     def _read(self) -> None:
-        self.source = SourceMap(self.text, self.file and shown(self.file))
+        self.source = SourceMap(self.text, self.file and safe_url(self.file))
         data = loads(self.text, self.source.file)
         self.written_by: Literal["stateplan", "Flink"] = "stateplan" if plan_metadata.is_ours(data) else "Flink"
         ours = self.written_by == "stateplan"
@@ -110,7 +110,7 @@ class PlanDocument:
         Raises:
             PlanError: when it is not a valid plan.
         """
-        text, bom = decode(data, file and shown(file))
+        text, bom = decode(data, file and safe_url(file))
         return cls(text, file, bom)
 
     @property
@@ -204,7 +204,7 @@ class PlanDocument:
             raise
         if self.file is None:
             self.file = url
-            self.source.file = shown(url)
+            self.source.file = safe_url(url)
         return True
 
     def set_ttl(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import Place, PlanError
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.common.readable import in_columns
 from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.node_ttls import ttl_home
@@ -90,7 +90,7 @@ class Edit:
 
     def diff(self, old: str | None = None, new: str | None = None) -> str:
         """The change of the file as ``diff -u`` shows it; empty if there is none."""
-        name = shown(self.document.file or "plan.json")
+        name = safe_url(self.document.file or "plan.json")
         return unified_diff(self.before, apply_splices(self.before, self.splices), old or name, new or name)
 
     def apply(self) -> PlanDocument:
@@ -167,7 +167,7 @@ def write_edited(edit: Edit) -> None:
     if url is None:
         raise AssertionError("the plan came from a file")
     if storage.read_bytes(url) != edit.document.data:
-        raise PlanError("PLAN107", shown=shown(url), place=Place(file=shown(url)))
+        raise PlanError("PLAN107", shown=safe_url(url), place=Place(file=safe_url(url)))
     edit.apply().write(url, overwrite=True)
 
 

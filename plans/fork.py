@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-from stateplan.common.readable import bytes_text, counted, in_columns
+from stateplan.common.readable import amount, bytes_text, in_columns
 from stateplan.plans.trial import change_events, key_of
 
 _EXAMPLES = 3
@@ -115,7 +115,7 @@ class SinkDifference:
     def to_text(self) -> Iterator[str]:
         """Lines for people."""
         writer = {(False, True): "old", (True, False): "new"}.get((self.counts[0] is None, self.counts[1] is None))
-        count = counted(self.total, "row")
+        count = amount(self.total, "row")
         yield (
             f"{self.sink}: {count} differ{'s' * (self.total == 1)}"
             if writer is None
@@ -188,7 +188,7 @@ class Fork:
 
     def to_text(self) -> str:
         """For people."""
-        count = counted(len(self.millis), "micro-batch", "micro-batches") if self.millis else "no new input"
+        count = amount(len(self.millis), "micro-batch", "micro-batches") if self.millis else "no new input"
         times = f" of {_times(self.millis)}" if self.millis else ""
         lines = [f"from {self.checkpoint}, as after micro-batch {self.batch}: {count}{times}", ""]
         rows = [_HEAD]

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import PlanError, nearest
-from stateplan.common.files import shown
-from stateplan.common.readable import counted
+from stateplan.common.files import safe_url
+from stateplan.common.readable import amount
 from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
 from stateplan.plans import jackson
 from stateplan.plans.diff import compare
@@ -183,7 +183,7 @@ def notes(migration: Migration) -> list[str]:
     start = migration.source.graph.flink_version
     if migration.is_current:
         return [f"the plan already has the format of Flink {start}; written unchanged"]
-    steps = counted(len(migration.steps), "step")
+    steps = amount(len(migration.steps), "step")
     return [
         f"Flink {start} -> {migration.to} in {steps}; state in a checkpoint: {_verdict_text(migration.state)}",
         *(line.strip() for line in _reasons([(c, c.effect.state, c.effect.why) for c in migration.changes])),
@@ -228,7 +228,7 @@ def _reasons(changes: list[tuple[NodeChange, Verdict, str]]) -> list[str]:
 def to_json(migration: Migration) -> dict[str, Any]:
     """The same as JSON-ready data."""
     return {
-        "plan": shown(migration.source.file) if migration.source.file else None,
+        "plan": safe_url(migration.source.file) if migration.source.file else None,
         "from": migration.source.graph.flink_version,
         "to": migration.to,
         "current": migration.is_current,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from stateplan.common.changelog import ChangelogMode, RowKind
-from stateplan.common.readable import counted, in_columns
+from stateplan.common.readable import amount, in_columns
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import to_json as node_json
@@ -203,9 +203,9 @@ def to_text(view: PlanView, width: int = WIDTH, of: int | None = None) -> str:
         of: how many operators the plan has, when not all of them are shown.
     """
     stateful = sum(1 for operator in view.operators if operator.keeps_state)
-    operators = counted(len(view.operators), "operator")
+    operators = amount(len(view.operators), "operator")
     if of is not None and of != len(view.operators):
-        operators = f"{len(view.operators)} of {counted(of, 'operator')}"
+        operators = f"{len(view.operators)} of {amount(of, 'operator')}"
     head = f"{view.file or 'plan'}: {view.origin}, {operators}, {stateful or 'none'} with state"
     lines = [head, ""]
     for operator in view.operators:

@@ -25,8 +25,8 @@ from stateplan.common.files import (
     connect,
     first_line,
     place_of,
+    safe_url,
     scheme_of,
-    shown,
     write_remote,
 )
 
@@ -39,7 +39,7 @@ _OVERWRITE_HINT = "remove the file or, while debugging, set the option 'table.pl
 
 
 def _error(code: str, url: str, *, expected: str | None = None, hint: str | None = None, **values: object) -> PlanError:
-    return PlanError(code, place=Place(file=shown(url)), expected=expected, hint=hint, **values)
+    return PlanError(code, place=Place(file=safe_url(url)), expected=expected, hint=hint, **values)
 
 
 _CODES = {
@@ -57,7 +57,7 @@ _CODES = {
 
 def _url_error(url: str, error: UrlError) -> PlanError:
     code, expected = _CODES[error.why]
-    place = None if error.why == "nul" else Place(file=shown(url))
+    place = None if error.why == "nul" else Place(file=safe_url(url))
     return PlanError(code, place=place, expected=expected, hint=error.hint, **error.values)
 
 
@@ -103,7 +103,7 @@ def _reason(error: OSError) -> str:
 @contextlib.contextmanager
 def _file_errors(url: str, doing: str) -> Iterator[None]:
     """Turns what a filesystem raises into a PlanError; ``doing`` is ``read`` or ``written``."""
-    name = shown(url)
+    name = safe_url(url)
     try:
         yield
     except StateplanError:
@@ -173,7 +173,7 @@ def read_bytes(url: str) -> bytes:
         with open(path, "rb") as file:
             data = file.read(MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
-            problem = f"'{shown(url)}' is longer than {MAX_BYTES >> 20} MiB, which no plan is"
+            problem = f"'{safe_url(url)}' is longer than {MAX_BYTES >> 20} MiB, which no plan is"
             raise _error("PLAN009", url, problem=problem, expected=_A_FILE)
         return data
 
@@ -198,7 +198,7 @@ def write_bytes(url: str, data: bytes, overwrite: bool = False) -> None:
 
 
 def _exists_error(url: str) -> PlanError:
-    return _error("PLAN002", url, shown=shown(url), hint=_OVERWRITE_HINT)
+    return _error("PLAN002", url, shown=safe_url(url), hint=_OVERWRITE_HINT)
 
 
 def _write_remote(url: str, data: bytes, overwrite: bool) -> None:

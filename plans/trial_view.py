@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any
 
-from stateplan.common.readable import bytes_text, counted, in_columns
+from stateplan.common.readable import amount, bytes_text, in_columns
 from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Panel, numbers, times
 from stateplan.plans.render.chart import to_svg as chart_svg
@@ -57,7 +57,7 @@ def to_text(trial: Trial) -> str:
 def _about(trial: Trial) -> str:
     rate = trial.rows / trial.seconds if trial.seconds else 0
     return (
-        f"{counted(len(trial.outcomes), 'variant')} over {trial.rows:,} rows in {trial.seconds:.1f} s, "
+        f"{amount(len(trial.outcomes), 'variant')} over {trial.rows:,} rows in {trial.seconds:.1f} s, "
         f"{rate:,.0f} rows/s; the others are compared with '{trial.outcomes[0].variant.label}'"
     )
 
@@ -85,7 +85,7 @@ def _rows(trial: Trial) -> Iterator[tuple[str, ...]]:
 
 def _blame(outcome: Outcome, difference: Difference) -> str:
     """Which TTL makes the difference."""
-    count = f"{counted(difference.total, 'row')} of {difference.rows:,} differ"
+    count = f"{amount(difference.total, 'row')} of {difference.rows:,} differ"
     if len(outcome.variant.assignments) == 1:
         return f"{count}, because of the TTL of {outcome.variant.assignments[0].selector.text}"
     if not difference.blame:

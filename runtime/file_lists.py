@@ -18,7 +18,7 @@ import numpy as np
 from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.files import hadoop_lists, local_path
 from stateplan.common.paths import AnyPath
-from stateplan.common.roots import held, hold
+from stateplan.common.roots import current_roots, hold
 from stateplan.connectors.listing import FileEntry, entries_in, file_list
 from stateplan.connectors.protocol import FileSource
 from stateplan.runtime.jobgraph import JobGraph
@@ -193,7 +193,7 @@ class Watch:
 
     def __init__(self, file_lists: Sequence[FileLists], fail: Callable[[StateplanError], None]) -> None:
         self._fail = fail
-        self._roots = held()
+        self._roots = current_roots()
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(lists,), name="stateplan-listing", daemon=True)

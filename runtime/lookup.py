@@ -15,7 +15,7 @@ from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.types import LogicalType
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.protocol import Lookup
-from stateplan.connectors.retries import Again
+from stateplan.connectors.retries import KeyRetries
 from stateplan.execnodes.specs import DynamicTableSource, LookupKey, RetryOptions
 from stateplan.functions.rex import Rex, input_refs, remap
 from stateplan.runtime.kernel import Transform
@@ -84,7 +84,7 @@ def lookup_table(
     lookup = table.connector.lookup(table)
     accepted_rows = _AcceptedRows(filters, local_time_zone(session))
     if retry is not None:
-        lookup = lookup.retrying(Again(retry.max_attempts, retry.fixed_delay, accepted_rows))
+        lookup = lookup.retrying(KeyRetries(retry.max_attempts, retry.fixed_delay, accepted_rows))
     return LookupTable(table.name, lookup, accepted_rows)
 
 

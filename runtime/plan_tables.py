@@ -10,7 +10,7 @@ from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind
 from stateplan.common.errors import CatalogError, Place, PlanError, RunError, nearest, one_of
 from stateplan.common.files import has_scheme
 from stateplan.common.options import PATHS, Role
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.types import BOOLEAN, STRING, LogicalType
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.formats.base import Fields
@@ -71,7 +71,7 @@ def source_table(spec: DynamicTableSource, session: Mapping[str, str], start_tim
         tuple(table.partition_keys),
         _primary_key(table),
         tuple(range(len(fields))),
-        started=start_time,
+        start_time=start_time,
         key_format=find_key_format(options, Role.SOURCE),
         time_zone=local_time_zone(session),
     )
@@ -274,7 +274,7 @@ def check_scan(node: TableSourceScan, pointer: str) -> None:
         raise PlanError(
             "PLAN064",
             what=f"the outputType of node {node.id} ({node.title}) has",
-            count=counted(len(node.output_type.fields), "field"),
+            count=amount(len(node.output_type.fields), "field"),
             place=Place(pointer=f"{pointer}/outputType"),
             expected=f"{width + metadata}, the columns that the scan reads",
         )

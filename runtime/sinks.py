@@ -140,7 +140,7 @@ def write_blobs(
             writer, table, uid = sinks[number]
             start_time = time.perf_counter()
             size = 0
-            for seq, height, data in _parts(list(group), writer.ordered):
+            for seq, height, data in _parts(list(group), writer.keeps_order):
                 output = b""
                 if data:
                     part = hashlib.sha1(seq.encode(), usedforsecurity=False).hexdigest()[:12]
@@ -234,7 +234,7 @@ class SinkDriver:
     @property
     def reports_rows(self) -> bool:
         """Whether rows themselves are reported: the parts of an ordered sink are its rows."""
-        return self.parts_folder is None and any(writer.ordered for writer in self.writers)
+        return self.parts_folder is None and any(writer.keeps_order for writer in self.writers)
 
     def prepare(self, batch_id: int, read: str = "") -> None:
         """Before each attempt at a micro-batch.
@@ -253,7 +253,7 @@ class SinkDriver:
 
     def _say(self) -> None:
         for sink in self.sinks:
-            for sentence in sink.writer.ledger.told():
+            for sentence in sink.writer.ledger.take_sentences():
                 self.tell(f"table {sink.name}: {sentence}")
 
     def commit(self, reports: Sequence[Report], batch_id: int) -> None:

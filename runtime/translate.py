@@ -13,7 +13,7 @@ from typing import Any
 
 from stateplan.common.changelog import INSERT_ONLY, columns
 from stateplan.common.errors import PlanError
-from stateplan.common.roots import held
+from stateplan.common.roots import current_roots
 from stateplan.common.secrets import Secrets
 from stateplan.common.settings import corrects_flink, has_legacy_casts, value
 from stateplan.common.ttl import TtlConfig
@@ -303,7 +303,7 @@ class _Builder:
             tuple(self.writers.values()),
             key_groups,
             readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
-            roots=held(),
+            roots=current_roots(),
         )
 
     def timed(self, spec: OperatorSpec) -> OperatorSpec:

@@ -98,14 +98,14 @@ def _option_rows(options: Iterable[object]) -> list[list[str]]:
     rows = []
     for option in options:
         assert isinstance(option, Option)
-        default = "required" if option.required else "" if option.default is None else f"`{_default(option)}`"
+        default = "required" if option.is_required else "" if option.default is None else f"`{_default(option)}`"
         note = option.description
         if option.values:
             note += " One of " + ", ".join(f"`{v}`" for v in option.values) + "."
         if option.no_effect:
             note += f" No effect: {option.no_effect}."
-        if option.refused:
-            note += f" Only the default is supported: {option.refused}."
+        if option.only_default:
+            note += f" Only the default is supported: {option.only_default}."
         rows.append([f"`{option.key}`", _type_text(option.type.value), default, option.role.value, note])
     return rows
 

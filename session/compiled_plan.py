@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from stateplan.common.errors import SqlError
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.session.results import TableResult
 from stateplan.session.script import Insert, Inserts, read_statement
 from stateplan.session.session import Session
@@ -36,8 +36,8 @@ class CompiledPlan:
 
     def __repr__(self) -> str:
         graph = self.document.graph
-        states = counted(sum(len(node.states) for node in graph.nodes), "state")
-        return f"CompiledPlan(Flink {graph.flink_version}, {counted(len(graph.nodes), 'operator')}, {states})"
+        states = amount(sum(len(node.states) for node in graph.nodes), "state")
+        return f"CompiledPlan(Flink {graph.flink_version}, {amount(len(graph.nodes), 'operator')}, {states})"
 
     def __str__(self) -> str:
         """See :meth:`explain`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.readable import bytes_text, counted
+from stateplan.common.readable import amount, bytes_text
 from stateplan.plans.diff import OperatorDiff
 from stateplan.plans.verdicts import Verdict
 from stateplan.session.restart import Evolution
@@ -133,11 +133,11 @@ def _cost_text(cost: Cost) -> str:
 
 def _cost_parts(cost: Cost) -> Iterator[str]:
     if cost.rows or cost.state_bytes:
-        yield f"{counted(cost.rows, 'row')} of state ({bytes_text(cost.state_bytes)})"
+        yield f"{amount(cost.rows, 'row')} of state ({bytes_text(cost.state_bytes)})"
     if cost.files:
-        yield f"{counted(cost.files, 'file')} of history ({bytes_text(cost.history_bytes)})"
+        yield f"{amount(cost.files, 'file')} of history ({bytes_text(cost.history_bytes)})"
     if cost.parts:
-        yield f"{counted(cost.parts, 'part')} of history"
+        yield f"{amount(cost.parts, 'part')} of history"
 
 
 def _cost_json(cost: Cost) -> dict[str, int]:

@@ -45,9 +45,9 @@ class Materialized:
         self.changes = self.dropped_rows = 0
 
     @property
-    def ended(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether no more changes come."""
-        return self._channel.ended
+        return self._channel.is_exhausted
 
     def pull(self, timeout: float) -> bool:
         """Takes the next changes, for which it waits at most this number of seconds; whether there were any.

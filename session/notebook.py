@@ -15,7 +15,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stateplan.common.errors import StateplanError
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.types import LogicalType
 from stateplan.session.describe import type_text
 from stateplan.session.tableau import texts
@@ -66,7 +66,7 @@ class ResultView:
     def html(self) -> str:
         """As HTML."""
         heads = (f"{escape(name)}<br><small>{escape(kind)}</small>" for name, kind in self.columns)
-        below = [counted(self.count, "row")]
+        below = [amount(self.count, "row")]
         if self.count > len(self.rows) > 0:
             below[0] = f"the last {len(self.rows)} of {below[0]}"
         if self.status is not None:
@@ -115,7 +115,7 @@ def show(result: ShownResult) -> None:
         return
     table = result.rows_to_come()
     handle = display(_bundle(result), raw=True, display_id=True)
-    if table is not None and not table.ended:
+    if table is not None and not table.is_exhausted:
         # The kernel finds the cell of an output in the context of its thread.
         run = contextvars.copy_context().run
         arguments = (_follow, result, table, handle)
@@ -130,7 +130,7 @@ def _follow(result: ShownResult, table: Materialized, handle: Any) -> None:
     """Takes the rows of a query, and updates what is shown of it, until it ends."""
     last_update, last_changes = time.monotonic(), 0
     with contextlib.suppress(Exception):  # the kernel is going away; what the job fails of is in the view
-        while not table.ended:
+        while not table.is_exhausted:
             try:
                 table.pull(_EVERY)
             except StateplanError:

@@ -40,8 +40,8 @@ def hide_secrets(
         options = table.resolved_table.options if table.resolved_table is not None else None
         catalog_table = catalog.find(table.path) if has_secrets(options or {}) else None
         if isinstance(catalog_table, CatalogTable):
-            secrets.hidden(table.summary, catalog_table.options)
-    hidden_graph = with_options(graph, lambda table, options: secrets.hidden(table.summary, options))
+            secrets.hide(table.summary, catalog_table.options)
+    hidden_graph = with_options(graph, lambda table, options: secrets.hide(table.summary, options))
     words = [
         node.replace(description=description)
         for node in hidden_graph.nodes
@@ -76,7 +76,7 @@ def _texts(document: PlanDocument, secrets: Secrets) -> Iterator[tuple[str, str]
         if table.resolved_table is None or table.resolved_table.options is None:
             continue
         options = table.resolved_table.options
-        for key, text in secrets.hidden(table.summary, options).items():
+        for key, text in secrets.hide(table.summary, options).items():
             if text != options[key]:
                 yield f"{at}/{_spec(node)}/table/resolvedTable/options{join_pointer([key])}", text
 
@@ -94,7 +94,7 @@ def clear_text_notes(document: PlanDocument) -> Iterator[str]:
         options = None if table is None or table.resolved_table is None else table.resolved_table.options
         if table is None or options is None:
             continue
-        hidden_options = Secrets().hidden(table.summary, options)
+        hidden_options = Secrets().hide(table.summary, options)
         keys = sorted(key for key, text in options.items() if hidden_options[key] != text)
         if keys:
             names = ", ".join(f"'{key}'" for key in keys)

@@ -200,7 +200,7 @@ def _resolve(
     options = without_errors_table(catalog_table.options)
     if mode == "ALL" and plan_table is not None and plan_table.options is not None:
         options = {**plan_table.options, **options}
-        hidden_options = Secrets().hidden(table.summary, catalog_table.options)
+        hidden_options = Secrets().hide(table.summary, catalog_table.options)
         other = sorted(
             k
             for k, v in plan_table.options.items()

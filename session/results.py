@@ -123,7 +123,7 @@ class TableResult(AttributeHints):
 
     def _changes(self) -> Iterator[Row]:
         if self.channel is None:
-            yield from (Row.named(self.columns, row) for row in self.rows)
+            yield from (Row.of(self.columns, row) for row in self.rows)
             return
         from stateplan.common.values.codecs import codec
 
@@ -136,7 +136,7 @@ class TableResult(AttributeHints):
             ]
             kinds = frame[KIND].to_list() if KIND in frame.columns else [0] * frame.height
             for kind, row in zip(kinds, zip(*values, strict=True), strict=True):
-                yield Row.named(self.columns, row).of_kind(RowKind(kind))
+                yield Row.of(self.columns, row).of_kind(RowKind(kind))
 
     def frames(self) -> Iterator[pl.DataFrame]:
         """The rows of a query as frames, while its job runs, once: ``c0, c1, ...``, and ``kind`` (see
@@ -150,7 +150,7 @@ class TableResult(AttributeHints):
         if self._table is not None:
             raise RunError("RUN054", how="taken as a table")
         self._is_collected = True
-        while not self.channel.ended:
+        while not self.channel.is_exhausted:
             frame = self.channel.take(0.2)
             if frame is not None:
                 yield frame
@@ -211,7 +211,7 @@ class TableResult(AttributeHints):
         if limit_rows is timeout_ms is None and self.job is not None and not self.job.bounded:
             raise RunError("RUN053")
         deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
-        while not table.ended:
+        while not table.is_exhausted:
             left = 0.2 if deadline is None else min(0.2, deadline - time.monotonic())
             if left <= 0 or (limit_rows is not None and table.rows().height >= limit_rows):
                 self.close()

@@ -9,8 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from stateplan.common.errors import CatalogError, OptionError, Place, PlanError, SqlError, StateplanError
-from stateplan.common.files import shown
-from stateplan.common.readable import counted, without_markup
+from stateplan.common.files import safe_url
+from stateplan.common.readable import amount, without_markup
 from stateplan.common.redaction import redacted, redacted_options, redacted_value
 from stateplan.common.settings import OPTIONS, current_key, find_option
 from stateplan.planner.catalog import ddl
@@ -229,7 +229,7 @@ def _rollback(c: Context, node: nodes.RollbackStatementSet) -> TableResult:
     inserts, c.session.statement_set = c.session.statement_set, None
     if inserts is None:
         raise SqlError("SQL007.no_set", place=c.place(node), expected="ROLLBACK between BEGIN STATEMENT SET and END")
-    return ok("ROLLBACK", [f"the statement set with {counted(len(inserts), 'INSERT')} is given up"])
+    return ok("ROLLBACK", [f"the statement set with {amount(len(inserts), 'INSERT')} is given up"])
 
 
 def _execute(c: Context, node: nodes.ExecuteStatement) -> TableResult:
@@ -273,7 +273,7 @@ def _compile(c: Context, node: nodes.CompilePlan) -> TableResult:
 
 def _plan_exists(c: Context, path: exp.Literal) -> PlanError:
 
-    return PlanError("PLAN002", shown=shown(path.name), place=c.place(path))
+    return PlanError("PLAN002", shown=safe_url(path.name), place=c.place(path))
 
 
 def _migrate(c: Context, node: nodes.MigratePlan) -> TableResult:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stateplan.common.changelog import KIND, RowKind, column
-from stateplan.common.readable import NULL, cell, counted, display_width, fitted
+from stateplan.common.readable import NULL, amount, cell, display_width, fitted
 from stateplan.common.types import LogicalType
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def texts(frame: pl.DataFrame, types: Sequence[LogicalType], zone: str) -> list[
 
     from stateplan.common.values.codecs import codec
 
-    cells = frame.select(codec(kind).shown(pl.col(column(i)), zone).alias(str(i)) for i, kind in enumerate(types))
+    cells = frame.select(codec(kind).display(pl.col(column(i)), zone).alias(str(i)) for i, kind in enumerate(types))
     return [list(row) for row in cells.rows()] if types else [[] for _ in range(frame.height)]
 
 
@@ -98,7 +98,7 @@ class Tableau:
 
     def foot(self, rows: int) -> str:
         """The end of the table."""
-        return f"{self._rule}Received a total of {counted(rows, 'row')}\n"
+        return f"{self._rule}Received a total of {amount(rows, 'row')}\n"
 
     def stream(self, frames: Iterable[pl.DataFrame]) -> Iterator[str]:
         """The table piece by piece, while the frames come."""

@@ -73,7 +73,7 @@ class JobSnapshot:
         self._watcher, self._view = open_job(checkpoint, options)
         self._plan = self._read_plan()
 
-    def again(self) -> None:
+    def refresh(self) -> None:
         """Reads the job again."""
         view = self._watcher.look()
         if view is not None:
@@ -82,7 +82,7 @@ class JobSnapshot:
             self._view = view
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self._view.writer is not None
 
     @property

@@ -48,25 +48,25 @@ def top(
     except KeyboardInterrupt:
         return ExitCode.OK
     live = output is Format.TEXT and not once and sys.stdout.isatty()
-    if live and look.running:
+    if live and look.is_running:
         with contextlib.suppress(KeyboardInterrupt):
             _live(look, interval)
-        look.again()
+        look.refresh()
         console.show(look.text(), look.data())
         return ExitCode.OK
     last: tuple[int, bool] | None = None
     try:
         while True:
-            now = look.batch, look.running
-            if once or live or (last is None and not look.running):
+            now = look.batch, look.is_running
+            if once or live or (last is None and not look.is_running):
                 console.show(look.text(), look.data())
             elif now != last:
                 console.show(look.line(), look.data())
-            if once or not look.running:
+            if once or not look.is_running:
                 return ExitCode.OK
             last = now
             time.sleep(interval)
-            look.again()
+            look.refresh()
     except KeyboardInterrupt:
         return ExitCode.OK
 
@@ -75,13 +75,13 @@ def _live(look: JobSnapshot, interval: float) -> None:
     """A screen of its own, drawn again and again while the job runs."""
     sys.stdout.write(_OTHER_SCREEN)
     try:
-        while look.running:
+        while look.is_running:
             size = shutil.get_terminal_size()
             lines = look.text(size.columns - 1).splitlines()[: size.lines - 1]
             sys.stdout.write("\033[H" + "".join(f"{text}\033[K\n" for text in lines) + "\033[J")
             sys.stdout.flush()
             time.sleep(interval)
-            look.again()
+            look.refresh()
     finally:
         sys.stdout.write(_FIRST_SCREEN)
         sys.stdout.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stateplan.common.readable import bytes_text, counted, hex_id, in_columns, instant_text, took
+from stateplan.common.readable import amount, bytes_text, hex_id, in_columns, instant_text, took
 from stateplan.plans.job_snapshot import Key, PlannedState, plain_name
 from stateplan.runtime.metrics.view import JobView, OperatorView
 
@@ -79,7 +79,7 @@ def _head(view: JobView) -> list[str]:
     if last is not None and view.writer:
         facts.append(f"load {_share(view.load)}")
     if view.backlog is not None:
-        facts.append(f"{counted(view.backlog, 'micro-batch', 'micro-batches')} to come")
+        facts.append(f"{amount(view.backlog, 'micro-batch', 'micro-batches')} to come")
     lines.append("; ".join(facts))
     marks = {o.watermark for o in view.operators() if o.watermark is not None}
     if marks:
@@ -100,8 +100,8 @@ def table_text(view: JobView, states: States, width: int = 0) -> str:
     rows = [list(_HEAD)]
     for operator in view.operators():
         rows += _rows(operator, states)
-    used = [i for i in range(len(_HEAD)) if (i <= 4 and i != _TTL) or any(row[i] for row in rows[1:])]
-    table = in_columns([[row[i] for i in used] for row in rows], left=_NAMES + (_TTL in used))
+    columns = [i for i in range(len(_HEAD)) if (i <= 4 and i != _TTL) or any(row[i] for row in rows[1:])]
+    table = in_columns([[row[i] for i in columns] for row in rows], left=_NAMES + (_TTL in columns))
     lines = [*_head(view), "", *table.splitlines()]
     if any(o.state is not None and o.state.partial for o in view.operators()):
         lines += ["", "+ plus the state from before figures were recorded"]

@@ -21,7 +21,7 @@ class Accept(StrEnum):
     DERIVE = "derive"
     BACKFILL = "backfill"
     RESET = "reset"
-    UNKNOWN = "unknown"
+    UNDETERMINED = "unknown"
 
 
 class Output(StrEnum):

@@ -17,7 +17,7 @@ class Accept(StrEnum):
 
     REWRITE = "rewrite"
     RESET = "reset"
-    UNKNOWN = "unknown"
+    UNDETERMINED = "unknown"
 
 
 @command()

@@ -62,18 +62,18 @@ def explain(
     ] = None,
 ) -> None:
     """Print the operator tree as Flink does, with the states, or draw it."""
-    names = [name for given in details or () for name in given.split(",") if name.strip()]
+    names = [name for text in details or () for name in text.split(",") if name.strip()]
     from stateplan.plans.explain import explain as explanation_of
     from stateplan.plans.explain import to_json
     from stateplan.plans.render import render_explanation
     from stateplan.plans.render.output import write_beside
 
-    chosen = format_of(output, target, _BY_EXTENSION) or ExplainFormat.TEXT
+    explain_format = format_of(output, target, _BY_EXTENSION) or ExplainFormat.TEXT
     document, options = read_plan(plan), settings(pairs)
     if target is not None:
         with tells_new_folder(console, target):
-            write_beside(document, target, render_explanation(document, options, chosen.value, names))
-    elif chosen == ExplainFormat.JSON:
+            write_beside(document, target, render_explanation(document, options, explain_format.value, names))
+    elif explain_format == ExplainFormat.JSON:
         console.show("", to_json(explanation_of(document, options, names)))
     else:
-        console.show(render_explanation(document, options, chosen.value, names), None)
+        console.show(render_explanation(document, options, explain_format.value, names), None)

@@ -10,7 +10,7 @@ from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import PlanArgument
 from stateplan.cli.plan_files import read_plan, write_plan
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 
 
 @command()
@@ -32,5 +32,5 @@ def migrate(
     migration = migrate(read_plan(plan), to)
     if target is not None and not dry_run:
         write_plan(console, migration.document, target, overwrite)
-        console.note(f"wrote {shown(target)}")
+        console.note(f"wrote {safe_url(target)}")
     console.show(to_text(migration), to_json(migration))

@@ -41,23 +41,23 @@ def set_ttl(
     ttl_assignments = [parse_assignment(text) for text in assignments]
     document = read_plan(plan)
     edit = plan_edit(document, ttl_assignments, settings(pairs))
-    where = plan if target is None else target
+    path = plan if target is None else target
     text = to_text(edit).rstrip("\n")
-    data = {"file": where, "changed": bool(edit.splices), "written": False, "changes": to_json(edit)}
+    data = {"file": path, "changed": bool(edit.splices), "written": False, "changes": to_json(edit)}
     if dry_run:
         if output is Format.TEXT:
             console.note(text)
-        diff = edit.diff(new=None if where == STREAM else where)
+        diff = edit.diff(new=None if path == STREAM else path)
         console.show(diff, {**data, "diff": diff})
-    elif where == STREAM and not check:
+    elif path == STREAM and not check:
         console.note(text)
         console.raw(edit.apply().data)
     elif check:
         console.show(text, data)
     else:
-        if where != plan:
-            write_plan(console, edit.apply(), where, overwrite)
+        if path != plan:
+            write_plan(console, edit.apply(), path, overwrite)
         elif edit.splices:
             write_edited(edit)
-        console.show(text, {**data, "written": where != plan or bool(edit.splices)})
+        console.show(text, {**data, "written": path != plan or bool(edit.splices)})
     return ExitCode.FINDINGS if check and edit.splices else ExitCode.OK

@@ -33,6 +33,6 @@ def show(
     from stateplan.plans.show import narrow_view, to_json, to_text
     from stateplan.plans.show import show as view_of
 
-    whole = view_of(read_plan(plan), settings(pairs))
-    view = narrow_view(whole, stateful, match)
-    console.show(to_text(view, of=len(whole.operators)), to_json(view))
+    full_view = view_of(read_plan(plan), settings(pairs))
+    view = narrow_view(full_view, stateful, match)
+    console.show(to_text(view, of=len(full_view.operators)), to_json(view))

@@ -16,7 +16,7 @@ from stateplan.cli.sql_client.results import Result
 from stateplan.cli.sql_client.statements import Piece, pieces, read_text
 from stateplan.cli.sql_client.values import json_value
 from stateplan.common.errors import Place, SqlError, StateplanError
-from stateplan.common.readable import counted, render, without_markup
+from stateplan.common.readable import amount, render, without_markup
 from stateplan.common.settings import value
 from stateplan.gateway.protocol import GatewaySession, ResultPage
 from stateplan.session.tableau import Tableau
@@ -99,7 +99,7 @@ class Client:
                 try:
                     self._check(piece)
                 except StateplanError as error:
-                    raise piece.placed(error)  # noqa: B904 - it is the same error
+                    raise piece.at_script(error)  # noqa: B904 - it is the same error
         for piece, command in commands:
             try:
                 if command is None:
@@ -107,12 +107,12 @@ class Client:
                 else:
                     self._command(*command, piece, acknowledge)
             except StateplanError as error:
-                raise piece.placed(error)  # noqa: B904 - it is the same error
+                raise piece.at_script(error)  # noqa: B904 - it is the same error
 
     def _run(self, statement: str, acknowledge: bool) -> None:
-        here = self.jobs if isinstance(self.jobs, JobsHere) else None
-        if here is not None:
-            here.mark()
+        jobs = self.jobs if isinstance(self.jobs, JobsHere) else None
+        if jobs is not None:
+            jobs.mark()
         self._progress = None
         if statement.upper() in ("END", "ROLLBACK"):
             self.inserts = None  # also where the job of the set cannot be started
@@ -120,7 +120,7 @@ class Client:
             try:
                 first = result.first(self._waits)
             except KeyboardInterrupt:
-                self._stop_jobs(here)
+                self._stop_jobs(jobs)
                 raise
             self._note_statement_set(statement)
             for note in first.notes:
@@ -147,9 +147,9 @@ class Client:
         self._progress = progress
         self._console.progress(progress)
 
-    def _stop_jobs(self, here: JobsHere | None) -> None:
+    def _stop_jobs(self, jobs: JobsHere | None) -> None:
         """Stops the job that a statement waits for."""
-        stopped_jobs = here.stop(here.since_mark()) if here is not None else []
+        stopped_jobs = jobs.stop(jobs.since_mark()) if jobs is not None else []
         for progress in stopped_jobs:
             self._console.finished(progress, "stopped")
         if not stopped_jobs:
@@ -180,7 +180,7 @@ class Client:
         if self._progress is not None:
             self._console.finished(self._progress)
         if not waits:
-            self.jobs.started(job_id)
+            self.jobs.add(job_id)
         if not waits or isinstance(self._console, JsonConsole):
             self._console.show(f"Job ID: {job_id}", {"columns": ["job id"], "rows": [[job_id]]})
 
@@ -204,7 +204,7 @@ class Client:
         else:
             self._console.close()
             self._terminal.show(mode, first, result.pages(first), options)
-            if not result.ended:
+            if not result.is_over:
                 self._console.note("The query was stopped.")
         for note in result.notes:
             self._console.note(note)
@@ -220,7 +220,7 @@ class Client:
                     self._console.raw(((table.head() if count == 0 else "") + table.text_lines(page.rows)).encode())
                     count += len(page.rows)
         except KeyboardInterrupt:
-            self._console.note(f"The query was stopped. Received a total of {counted(count, 'row')}")
+            self._console.note(f"The query was stopped. Received a total of {amount(count, 'row')}")
             raise
         text = table.foot(count) if count else "Empty set\n"
         if self._terminal is not None and value(options, "sql-client.display.print-time-cost"):
@@ -232,7 +232,7 @@ class Client:
         kinds = [column.type for column in first.columns]
         has_output = False
         for page in result.pages(first):
-            if page.rows or (result.ended and not has_output):
+            if page.rows or (result.is_over and not has_output):
                 has_output = True
                 rows = [[json_value(v, kind) for v, kind in zip(row, kinds, strict=True)] for _, row in page.rows]
                 ops = [kind.short for kind, _ in page.rows]

@@ -40,7 +40,7 @@ class Setting:
     place: Place | None = None
 
     @property
-    def shown(self) -> str:
+    def redacted(self) -> str:
         """The value, without secrets."""
         return redacted_value(self.key, self.value)
 
@@ -68,7 +68,7 @@ class Declaration:
         """The file and the line."""
         return f"{self.place.file}:{self.place.line}"
 
-    def placed(self, error: StateplanError) -> StateplanError:
+    def at_file(self, error: StateplanError) -> StateplanError:
         """``error``, whose place in the statement becomes the place in the file."""
         inside = error.place
         if inside is None or inside.file is not None or inside.line is None or not self.lines:
@@ -203,13 +203,13 @@ class _File:
     def __init__(self, name: str, text: str) -> None:
         self._name = name
         self._text = text
-        self._seen: dict[str, int] = {}
+        self._lines: dict[str, int] = {}
 
     def _place(self, node: Any) -> Place:
         return Place(self._name, node.start_mark.line + 1, node.start_mark.column + 1, source=self._text)
 
-    def _wrong(self, what: str, node: Any) -> OptionError:
-        return OptionError("OPT412", what=what, place=self._place(node))
+    def _wrong(self, problem: str, node: Any) -> OptionError:
+        return OptionError("OPT412", what=problem, place=self._place(node))
 
     def entries(self, root: Any) -> Iterator[Setting | Declaration]:
         """The settings and declarations of the whole file."""
@@ -247,9 +247,9 @@ class _File:
             text = node.value
         place = self._place(key)
         assert place.line is not None
-        if name in self._seen:
-            raise self._wrong(f"'{name}' is set twice, on line {self._seen[name]} too", key)
-        self._seen[name] = place.line
+        if name in self._lines:
+            raise self._wrong(f"'{name}' is set twice, on line {self._lines[name]} too", key)
+        self._lines[name] = place.line
         yield Setting(name, text, f"{self._name}:{place.line}", place)
 
     def _declarations(self, section: str, node: Any) -> Iterator[Declaration]:
@@ -268,5 +268,5 @@ class _File:
                 yield Declaration(item.value, section, place, True, indent)
             else:
                 is_quoted = item.style in ("'", '"')
-                whole = item.style in (None, "") and item.end_mark.line == first
-                yield Declaration(item.value, section, place, whole, item.start_mark.column + is_quoted)
+                is_verbatim = item.style in (None, "") and item.end_mark.line == first
+                yield Declaration(item.value, section, place, is_verbatim, item.start_mark.column + is_quoted)

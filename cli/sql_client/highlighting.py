@@ -13,14 +13,14 @@ from stateplan.cli.sql_client.commands import COMMANDS
 from stateplan.planner.dialect.grammar import words
 from stateplan.planner.dialect.keywords import RESERVED
 
-_SHOWN = RESERVED | frozenset(words())
+_KEYWORDS = RESERVED | frozenset(words())
 _COMMANDS = frozenset(command.word for command in COMMANDS)
 
 
 def _word(lexer: RegexLexer, match: re.Match[str]) -> Iterator[tuple[int, _TokenType, str]]:
     text = match.group()
     upper = text.upper()
-    if upper in _SHOWN or (upper in _COMMANDS and not lexer.text[: match.start()].rpartition(";")[2].strip()):
+    if upper in _KEYWORDS or (upper in _COMMANDS and not lexer.text[: match.start()].rpartition(";")[2].strip()):
         kind = Keyword
     elif lexer.text[match.end() : match.end() + 1] == "(":
         kind = Name.Function

@@ -77,10 +77,10 @@ def _entries(text: str) -> tuple[list[str], bool]:
     old = False
 
     def end() -> None:
-        for waiting in (lines, single):
-            if waiting:
-                statements.append("\n".join(waiting))
-                waiting.clear()
+        for part in (lines, single):
+            if part:
+                statements.append("\n".join(part))
+                part.clear()
 
     for line in text.split("\n"):
         if line.startswith("+"):

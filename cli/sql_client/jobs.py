@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 5.0
 """A gateway elsewhere is asked so often how jobs stand."""
 
-_ENDED = ("FINISHED", "FAILED", "CANCELED")
+_FINAL = ("FINISHED", "FAILED", "CANCELED")
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class JobState:
     error: str | None = None
 
     @property
-    def running(self) -> bool:
-        return self.status not in _ENDED
+    def is_running(self) -> bool:
+        return self.status not in _FINAL
 
 
 class BackgroundJobs(Protocol):
     """The jobs that statements of this client have started."""
 
-    def started(self, job_id: str) -> None:
+    def add(self, job_id: str) -> None:
         """A statement has started this job."""
 
     def states(self) -> Sequence[JobState]:
@@ -58,9 +58,9 @@ class JobsHere:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
         self._ids: list[str] = []
-        self._known: set[int] = set()
+        self._earlier: set[int] = set()
 
-    def started(self, job_id: str) -> None:
+    def add(self, job_id: str) -> None:
         self._ids.append(job_id)
 
     def states(self) -> list[JobState]:
@@ -76,22 +76,22 @@ class JobsHere:
 
     def mark(self) -> None:
         """Jobs that start from now on are those of the next statement."""
-        self._known = {id(entry) for entry in self._jobs.entries()}
+        self._earlier = {id(entry) for entry in self._jobs.entries()}
 
     def since_mark(self) -> list[JobEntry]:
         """The running jobs that have started since the mark."""
-        return [entry for entry in self._jobs.entries() if id(entry) not in self._known and entry.job is not None]
+        return [entry for entry in self._jobs.entries() if id(entry) not in self._earlier and entry.job is not None]
 
     def stop(self, entries: Sequence[JobEntry]) -> list[Progress]:
         """Stops jobs after their micro-batches in hand, and waits for that; their last figures."""
-        running = [entry.job for entry in entries if entry.job is not None]
+        is_running = [entry.job for entry in entries if entry.job is not None]
         with between_calls():
-            stopping = [threading.Thread(target=job.stop, daemon=True) for job in running]
+            stopping = [threading.Thread(target=job.stop, daemon=True) for job in is_running]
             for thread in stopping:
                 thread.start()
             for thread in stopping:
                 thread.join()
-        return [job.progress for job in running]
+        return [job.progress for job in is_running]
 
     def stop_all(self) -> list[Progress]:
         """Stops all that statements of this client have started."""
@@ -138,7 +138,7 @@ class JobsElsewhere:
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def started(self, job_id: str) -> None:
+    def add(self, job_id: str) -> None:
         self._states[job_id] = JobState(job_id, "RUNNING")
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._look, name="jobs", daemon=True)
@@ -152,9 +152,9 @@ class JobsElsewhere:
 
     def _look(self) -> None:
         """Looks until none of them runs."""
-        while any(state.running for state in self.states()) and not self._closed.wait(LOOK_SECONDS):
+        while any(state.is_running for state in self.states()) and not self._closed.wait(LOOK_SECONDS):
             for state in self.states():
-                if state.running:
+                if state.is_running:
                     try:
                         self._states[state.id] = JobState(state.id, self._status(state.id))
                     except StateplanError:  # the gateway is away, or has forgotten the job

@@ -23,7 +23,7 @@ from stateplan.cli.sql_client.commands import COMMANDS
 from stateplan.cli.sql_client.highlighting import SCHEMES, FlinkLexer
 from stateplan.cli.sql_client.statements import pieces
 from stateplan.common.errors import StateplanError
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.settings import value
 
 PROMPT = "Stateplan SQL> "
@@ -35,12 +35,12 @@ _ENDS_WORD = " \t\n'`,(=;"
 
 
 def _prompt(inserts: int | None) -> str:
-    return PROMPT if inserts is None else f"Stateplan SQL ({counted(inserts, 'INSERT')})> "
+    return PROMPT if inserts is None else f"Stateplan SQL ({amount(inserts, 'INSERT')})> "
 
 
 def is_to_run(text: str) -> bool:
     """Whether Enter runs ``text``: every statement in it has ended, or there is none."""
-    return all(piece.ended for piece in pieces(text))
+    return all(piece.is_ended for piece in pieces(text))
 
 
 class StatementCompleter(Completer):
@@ -59,7 +59,7 @@ class StatementCompleter(Completer):
         before = document.text_before_cursor
         statements = list(pieces(before))
         last = statements[-1] if statements else None
-        goes_on = last is not None and (not last.ended or (last.text.startswith("!") and not before.endswith("\n")))
+        goes_on = last is not None and (not last.is_ended or (last.text.startswith("!") and not before.endswith("\n")))
         typed_text = before[last.start :] if last is not None and goes_on else ""
         command = typed_text.upper()
         if command.startswith(("SOURCE '", "!")):
@@ -77,7 +77,7 @@ class StatementCompleter(Completer):
                     yield Completion(own.word, -len(typed_text.strip()))
         word = typed_text[1 + max(typed_text.rfind(c) for c in _ENDS_WORD) :]
         try:
-            candidates = self._candidates(_whole(typed_text, document.text_after_cursor), len(typed_text))
+            candidates = self._candidates(_statement_at(typed_text, document.text_after_cursor), len(typed_text))
         except StateplanError:
             return
         for candidate in candidates:
@@ -85,7 +85,7 @@ class StatementCompleter(Completer):
             yield Completion(name, -len(word))
 
 
-def _whole(typed_text: str, after: str) -> str:
+def _statement_at(typed_text: str, after: str) -> str:
     """The statement that the cursor is in: tables after the cursor determine which columns exist before it."""
     first = next(pieces(typed_text + after), None)
     end = len(typed_text) if first is None else first.start + len(first.text)

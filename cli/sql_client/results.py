@@ -22,7 +22,7 @@ class Result:
         statement: its text.
 
     Attributes:
-        ended: whether the last page has been read.
+        is_over: whether the last page has been read.
         notes: sentences for the user that came with the pages after the first.
     """
 
@@ -30,7 +30,7 @@ class Result:
         self._session = session
         self._operation = session.submit(statement)
         self._token: int | None = 0
-        self.ended = False
+        self.is_over = False
         self.notes: list[str] = []
 
     def __enter__(self) -> Result:
@@ -39,11 +39,11 @@ class Result:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def first(self, waiting: Callable[[], None] = lambda: None) -> ResultPage:
+    def first(self, on_wait: Callable[[], None] = lambda: None) -> ResultPage:
         """The first page: it comes when the statement has been run, or when its job has been started.
 
         Args:
-            waiting: called several times a second.
+            on_wait: called several times a second.
 
         Raises:
             StateplanError: what is wrong with the statement.
@@ -52,7 +52,7 @@ class Result:
             page = self._page()
             if page.kind is not PageKind.NOT_READY:
                 return page
-            waiting()
+            on_wait()
 
     def pages(self, first: ResultPage) -> Iterator[ResultPage]:
         """``first`` and the other pages, as they come; empty ones too, several a second.
@@ -61,7 +61,7 @@ class Result:
             StateplanError: what made the job fail.
         """
         yield first
-        while not self.ended:
+        while not self.is_over:
             page = self._page()
             self.notes += page.notes
             yield page
@@ -72,10 +72,10 @@ class Result:
         with between_calls():
             page = self._session.fetch(self._operation, self._token)
         if page.next_token is None:
-            self.ended = True
+            self.is_over = True
         else:
             self._token = page.next_token
-        if not page.rows and not self.ended and time.monotonic() - began < PAUSE / 2:
+        if not page.rows and not self.is_over and time.monotonic() - began < PAUSE / 2:
             time.sleep(PAUSE)
         return page
 
@@ -87,9 +87,9 @@ class Result:
     def close(self) -> None:
         """Drops the result; the job of a query ends."""
         with between_calls():
-            if not self.ended:
+            if not self.is_over:
                 with contextlib.suppress(StateplanError):  # what has been run cannot be cancelled
                     self._session.cancel(self._operation)
             with contextlib.suppress(StateplanError):  # it was closed already
                 self._session.close_operation(self._operation)
-        self.ended = True
+        self.is_over = True

@@ -36,7 +36,7 @@ class CurrentRows:
         self._next = self._oldest = 0
         self._updated: list[int] = []
         self._lock = threading.Lock()
-        self.dropped = self.changes = 0
+        self.drop_count = self.changes = 0
 
     def __len__(self) -> int:
         return len(self._rows) - len(self._updated)
@@ -93,7 +93,7 @@ class CurrentRows:
         if self._places[row][-1] == self._oldest:
             del self._places[row]
         self._oldest += 1
-        self.dropped += 1
+        self.drop_count += 1
 
     def page(self, start: int, count: int) -> list[Row]:
         """``count`` rows from row ``start`` on, from 0."""
@@ -123,7 +123,7 @@ class LastChanges:
         return len(self._changes)
 
     @property
-    def dropped(self) -> int:
+    def drop_count(self) -> int:
         """How many are no longer kept."""
         return self.changes - len(self._changes)
 

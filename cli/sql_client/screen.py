@@ -77,13 +77,13 @@ class ResultScreen:
         self._page = 0  # the last one
         self._pages = 1
         self._start = -1
-        self._shown: list[Row] = []
+        self._page_rows: list[Row] = []
         self._before: list[Row] | None = None
         self._selected_row: int | None = None
         self._left = 0
         self._updated = ""
         self._entry: str | None = None
-        self._opened: Row | None = None
+        self._detail: Row | None = None
         self._opened_from = 0
         self._stop = threading.Event()
         self._at_end = False
@@ -158,9 +158,9 @@ class ResultScreen:
         if self._page > self._pages:
             self._page = 0
         start = max(0, count - height) if self._changelog else ((self._page or self._pages) - 1) * height
-        self._before = self._shown if start == self._start else None
-        self._start, self._shown = start, self._rows.page(start, height)
-        if self._selected_row is not None and self._selected_row >= len(self._shown):
+        self._before = self._page_rows if start == self._start else None
+        self._start, self._page_rows = start, self._rows.page(start, height)
+        if self._selected_row is not None and self._selected_row >= len(self._page_rows):
             self._selected_row = None
         self._updated = datetime.now().strftime("%H:%M:%S.%f")[:-3]
 
@@ -180,13 +180,13 @@ class ResultScreen:
     def _text(self) -> StyleAndTextTuples:
         width = self._size.columns
         lines: list[StyleAndTextTuples] = [[("", "SQL Query Result".center(width))], self._status(width), [("", "")]]
-        if self._opened is not None:
+        if self._detail is not None:
             lines += self._open_row(width)
         else:
             lines.append(self._line(self._names, "class:head"))
             if self._has_types():
                 lines.append(self._line(self._types, "class:types"))
-            lines += [self._row(i, row) for i, row in enumerate(self._shown)]
+            lines += [self._row(i, row) for i, row in enumerate(self._page_rows)]
         body = self._size.rows - 2
         blank: StyleAndTextTuples = [("", "")]
         lines = lines[:body] + [blank] * (body - len(lines))
@@ -201,8 +201,8 @@ class ResultScreen:
         mode = "Changelog" if self._changelog else "Table"
         left = f" {mode}: query finished" if self._at_end else f" {mode}: refresh {INTERVALS[self._interval][0]}"
         middle = f"Page {self._page or 'last'} of {self._pages}" if not self._changelog else ""
-        if self._rows.dropped:
-            middle += f"{', ' if middle else ''}{self._rows.dropped:,} older rows not kept"
+        if self._rows.drop_count:
+            middle += f"{', ' if middle else ''}{self._rows.drop_count:,} older rows not kept"
         right = f"{len(self._rows):,} rows, updated {self._updated} "
         space = max(2, width - len(left) - len(middle) - len(right))
         text = left + " " * (space // 2) + middle + " " * (space - space // 2) + right
@@ -226,9 +226,9 @@ class ResultScreen:
         return out
 
     def _open_row(self, width: int) -> list[StyleAndTextTuples]:
-        assert self._opened is not None
+        assert self._detail is not None
         lines: list[StyleAndTextTuples] = []
-        for name, kind, value in zip(self._names, self._types, self._opened, strict=True):
+        for name, kind, value in zip(self._names, self._types, self._detail, strict=True):
             lines.append([("bold", name), ("class:types", f" {kind}")])
             text = NULL if value is None else value
             for part in text.split("\n"):
@@ -242,7 +242,7 @@ class ResultScreen:
     def _help(self, width: int) -> list[str]:
         if self._entry is not None:
             return [f"Page (1 to {self._pages}): {self._entry}_", "Enter shows it, Esc goes back"]
-        if self._opened is not None:
+        if self._detail is not None:
             return ["Q Back", ""]
         above = [("Q", "Quit"), ("+", "Inc Refresh"), ("O", "Open Row")]
         below = [("R", "Refresh"), ("-", "Dec Refresh"), ("↑↓", "Select Row")]
@@ -250,14 +250,14 @@ class ResultScreen:
             above[2:2] = [("G", "Goto Page"), ("N", "Next Page")]
             below[2:2] = [("L", "Last Page"), ("P", "Prev Page")]
         each = max(14, width // len(above))
-        return ["".join(f"{key} {what}".ljust(each) for key, what in row)[:width] for row in (above, below)]
+        return ["".join(f"{key} {label}".ljust(each) for key, label in row)[:width] for row in (above, below)]
 
     # the keys
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         entering = Condition(lambda: self._entry is not None)
-        row_is_open = Condition(lambda: self._opened is not None)
+        row_is_open = Condition(lambda: self._detail is not None)
         main = ~entering & ~row_is_open
 
         def on(filter_: Any, call: Callable[[], None], *names: str) -> None:
@@ -294,25 +294,25 @@ class ResultScreen:
         return keys
 
     def _select(self, step: int) -> None:
-        if not self._shown:
+        if not self._page_rows:
             return
         if self._selected_row is None:
-            self._selected_row = len(self._shown) - 1 if step < 0 else 0
+            self._selected_row = len(self._page_rows) - 1 if step < 0 else 0
         else:
-            self._selected_row = max(0, min(len(self._shown) - 1, self._selected_row + step))
+            self._selected_row = max(0, min(len(self._page_rows) - 1, self._selected_row + step))
 
     def _scroll(self, step: int) -> None:
         self._left = max(0, min(len(self._widths) - 1, self._left + step))
 
     def _open(self) -> None:
         if self._selected_row is not None:
-            self._opened, self._opened_from = self._shown[self._selected_row], 0
+            self._detail, self._opened_from = self._page_rows[self._selected_row], 0
 
     def _scroll_opened(self, step: int) -> None:
         self._opened_from = max(0, self._opened_from + step)
 
     def _back(self) -> None:
-        self._opened = self._entry = None
+        self._detail = self._entry = None
 
     def _change_interval(self, step: int) -> None:
         lowest = 0 if self._changelog else 1

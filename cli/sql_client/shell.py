@@ -28,13 +28,13 @@ from stateplan.cli.sql_client.prompt import Prompt
 from stateplan.cli.sql_client.rows import CurrentRows, LastChanges
 from stateplan.cli.sql_client.screen import ResultScreen
 from stateplan.common.errors import StateplanError
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.redaction import redacted
 from stateplan.common.settings import value
 from stateplan.gateway.protocol import ResultPage
 from stateplan.runtime.failures import as_error
 
-_HELD = 1_000_000
+_MOST = 1_000_000
 """So many characters that jobs print are kept while a result fills the screen; the oldest go."""
 
 
@@ -83,7 +83,7 @@ class TerminalScreen:
         self.output.flush()
 
 
-class _Held(io.TextIOBase):
+class _Buffer(io.TextIOBase):
     """Standard output that keeps the last of what is written to it."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class _Held(io.TextIOBase):
     def write(self, text: str) -> int:
         self._texts.append(text)
         self._length += len(text)
-        while self._length > _HELD:
+        while self._length > _MOST:
             self._length -= len(self._texts.popleft())
         return len(text)
 
@@ -105,7 +105,7 @@ class _Held(io.TextIOBase):
 @contextlib.contextmanager
 def _held_back() -> Iterator[None]:
     """Keeps what jobs print while a result fills the screen, and prints it afterwards."""
-    buffer = _Held()
+    buffer = _Buffer()
     before, sys.stdout = sys.stdout, buffer
     try:
         yield
@@ -146,7 +146,7 @@ class Shell:
         )
         self._console = console
         self._debug = debug
-        self._ended: set[str] = set()
+        self._final_ids: set[str] = set()
 
     def loop(self) -> None:
         """Asks and runs until the user leaves.
@@ -193,25 +193,25 @@ class Shell:
         states = self._client.jobs.states()
         if get_app().is_running or not isinstance(sys.stdout, StdoutProxy):  # not while the prompt is about to appear
             for state in states:
-                if not state.running and state.id not in self._ended:
-                    self._ended.add(state.id)
+                if not state.is_running and state.id not in self._final_ids:
+                    self._final_ids.add(state.id)
                     self.tell(_end_of(state))
-        running = [state.id for state in states if state.running]
-        if not running:
+        ids = [state.id for state in states if state.is_running]
+        if not ids:
             return ""
-        return f" {counted(len(running), 'job')} running: {', '.join(running[:3])}{' ...' if len(running) > 3 else ''} "
+        return f" {amount(len(ids), 'job')} running: {', '.join(ids[:3])}{' ...' if len(ids) > 3 else ''} "
 
     def tell(self, text: str) -> None:
         """Prints a note, now or above the prompt; also from other threads."""
         if self._console.quiet:
             return
-        if isinstance(sys.stdout, StdoutProxy | _Held):
+        if isinstance(sys.stdout, StdoutProxy | _Buffer):
             sys.stdout.write(f"{text}\n")
         else:
             self._console.note(text)
 
     def _may_leave(self) -> bool:
-        count = sum(state.running for state in self._client.jobs.states())
+        count = sum(state.is_running for state in self._client.jobs.states())
         if not count:
             return True
         jobs, run, stop = ("1 job", "runs", "stops") if count == 1 else (f"{count} jobs", "run", "stop")

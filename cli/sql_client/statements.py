@@ -32,14 +32,14 @@ class Piece:
         text: without the semicolon, and without comments around it.
         source: the whole script.
         start: where it begins in the script.
-        ended: whether a semicolon ends it; a line that begins with ``!`` ends itself.
+        is_ended: whether a semicolon ends it; a line that begins with ``!`` ends itself.
         file: the script's name, for messages.
     """
 
     text: str
     source: str
     start: int
-    ended: bool
+    is_ended: bool
     file: str | None = None
 
     @property
@@ -52,7 +52,7 @@ class Piece:
         """Its first column on that line, from 1."""
         return self.start - self.source.rfind("\n", 0, self.start)
 
-    def placed(self, error: StateplanError) -> StateplanError:
+    def at_script(self, error: StateplanError) -> StateplanError:
         """``error``, whose place in the statement becomes the place in the script."""
         place = error.place
         if place is None:
@@ -115,7 +115,7 @@ def _end(source: str, start: int) -> tuple[int, int, bool]:
 def is_complete(text: str) -> bool:
     """Whether ``text`` holds a statement, and its last one has ended."""
     statements = list(pieces(text))
-    return bool(statements) and statements[-1].ended
+    return bool(statements) and statements[-1].is_ended
 
 
 def read_text(path: str, place: Place | None = None) -> str:

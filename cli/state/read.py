@@ -97,7 +97,7 @@ class Arguments:
     at: AtOption = None
 
     @property
-    def chosen(self) -> RowFormat:
+    def row_format(self) -> RowFormat:
         """The format of the rows. Raises OptionError OPT403."""
         return format_of(self.output, self.target, _BY_EXTENSION) or RowFormat.TEXT
 
@@ -106,7 +106,7 @@ class Arguments:
         """The maximum number of rows; 0 for all."""
         if self.limit is not None:
             return self.limit
-        return _TEXT_ROWS if self.chosen is RowFormat.TEXT and self.target is None else 0
+        return _TEXT_ROWS if self.row_format is RowFormat.TEXT and self.target is None else 0
 
 
 @command()
@@ -149,9 +149,9 @@ def _show(console: Console, arguments: Arguments, schema: pa.Schema, rows: Limit
     from stateplan.plans.state.output import json_lines, table_text, write_rows
 
     if arguments.target is not None:
-        count = write_rows(arguments.target, arguments.chosen.value, schema, rows, overwrite=arguments.overwrite)
+        count = write_rows(arguments.target, arguments.row_format.value, schema, rows, overwrite=arguments.overwrite)
         console.note(f"{count:,} {'row' if count == 1 else 'rows'} in {arguments.target}")
-    elif arguments.chosen is RowFormat.JSON:
+    elif arguments.row_format is RowFormat.JSON:
         for line in json_lines(rows):
             console.raw(line.encode("utf-8", "surrogatepass"))
     else:

@@ -75,7 +75,7 @@ def show(
 
 def draw(console: Console, reader: CheckpointReader, target: str, selectors: Sequence[str]) -> None:
     """Draws the sizes of states over time."""
-    from stateplan.common.readable import counted
+    from stateplan.common.readable import amount
     from stateplan.plans.render.output import write_beside
     from stateplan.plans.state.history import to_svg
 
@@ -88,7 +88,7 @@ def draw(console: Console, reader: CheckpointReader, target: str, selectors: Seq
         write_beside(None, target, text)
     last = [(s.name, next((v for v in reversed(s.rows) if v is not None), 0)) for s in state_history.series]
     console.show(
-        f"{counted(len(state_history.series), 'state')} over {len(state_history.batches)} records, drawn to {target}",
+        f"{amount(len(state_history.series), 'state')} over {len(state_history.batches)} records, drawn to {target}",
         {
             "file": target,
             "records": len(state_history.batches),

@@ -17,7 +17,7 @@ from functools import lru_cache, partial
 from typing import Any, Self
 
 from stateplan.common.errors.catalogue import texts_of
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.redaction import masked, redacted, without_secrets
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -112,7 +112,7 @@ class _Texts(string.Formatter):
         if format_spec.startswith("#"):
             number = value if isinstance(value, int) else len(value)
             noun, _, plural = format_spec[2:].partition("|")
-            return counted(number, noun, plural or None) if noun else str(number)
+            return amount(number, noun, plural or None) if noun else str(number)
         if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
             return ", ".join(f"'{v}'" if format_spec == "quoted" else str(_summary(v)) for v in value)
         return str(super().format_field(_summary(value), format_spec))
@@ -164,15 +164,15 @@ class StateplanError(Exception):
     ) -> None:
         texts = texts_of(code, values)
 
-        def filled(part: str) -> str | None:
+        def text_of(part: str) -> str | None:
             return _TEXTS.vformat(texts[part], (), values) if part in texts else None
 
         self._set(
             code.partition(".")[0],
             _TEXTS.vformat(texts["message"], (), values),
             place,
-            filled("expected") if expected is None else expected,
-            filled("hint") if hint is None else hint,
+            text_of("expected") if expected is None else expected,
+            text_of("hint") if hint is None else hint,
         )
 
     def _set(self, code: str, message: str, place: Place | None, expected: str | None, hint: str | None) -> None:
@@ -205,25 +205,25 @@ class StateplanError(Exception):
         return error
 
     def __str__(self) -> str:
-        lines = [f"[{self.code}] {_printable(self._shown(self.message))}"]
+        lines = [f"[{self.code}] {_printable(self._without_secrets(self.message))}"]
         if self.place is not None:
-            where = str(self.place)
-            if where:
-                lines.append(f"  --> {where}")
+            place_text = str(self.place)
+            if place_text:
+                lines.append(f"  --> {place_text}")
             excerpt = self.place.excerpt()
             if excerpt:
                 lines.append(excerpt)
         if self.expected:
-            lines.append(f"  expected: {_printable(self._shown(self.expected))}")
+            lines.append(f"  expected: {_printable(self._without_secrets(self.expected))}")
         if self.hint:
-            lines.append(f"  hint: {_printable(self._shown(self.hint))}")
+            lines.append(f"  hint: {_printable(self._without_secrets(self.hint))}")
         return "\n".join(lines)
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: the error alone, which says all that its reader can change."""
         return str(self).splitlines()
 
-    def _shown(self, text: str) -> str:
+    def _without_secrets(self, text: str) -> str:
         """One of the texts without the secrets of the statement or file that it is about."""
         return text if self.place is None or self.place.source is None else without_secrets(text, self.place.source)
 
@@ -232,10 +232,10 @@ class StateplanError(Exception):
         place = {k: v for k, v in asdict(self.place).items() if v is not None and k != "source"} if self.place else None
         return {
             "code": self.code,
-            "message": self._shown(self.message),
+            "message": self._without_secrets(self.message),
             "place": place,
-            "expected": self.expected and self._shown(self.expected),
-            "hint": self.hint and self._shown(self.hint),
+            "expected": self.expected and self._without_secrets(self.expected),
+            "hint": self.hint and self._without_secrets(self.hint),
         }
 
     def __reduce__(self) -> tuple[object, ...]:

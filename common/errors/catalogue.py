@@ -82,11 +82,11 @@ def texts_of(code: str, values: Mapping[str, object]) -> dict[str, str]:
         KeyError: for a code that the catalogue does not have.
     """
     entry = entry_of(code)
-    texts = {part: _chosen(entry[part], values) for part in PARTS if part in entry}
+    texts = {part: _text_for(entry[part], values) for part in PARTS if part in entry}
     return {part: text for part, text in texts.items() if text}
 
 
-def _chosen(text: str | Mapping[str, Mapping[str, str]], values: Mapping[str, object]) -> str | None:
+def _text_for(text: str | Mapping[str, Mapping[str, str]], values: Mapping[str, object]) -> str | None:
     if isinstance(text, str):
         return text
     ((name, rows),) = text.items()

@@ -86,7 +86,7 @@ class Codec:
         atomic: whether plans have constants of it.
     """
 
-    quoted = False
+    has_quotes = False
     atomic = True
     classes: tuple[type, ...] = ()
 
@@ -97,7 +97,7 @@ class Codec:
         """CAST AS STRING in a session with the time zone ``zone``; the same as :meth:`java` unless said otherwise."""
         return self.java(e)
 
-    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
+    def display(self, e: pl.Expr, zone: str) -> pl.Expr:
         """The text in a result that is printed: :meth:`sql`, but that bytes, which may be no text, are ``x'0aff'``."""
         return self.sql(e, zone)
 
@@ -116,7 +116,7 @@ class Codec:
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
         """The JSON value."""
         text = self.field(e, style)
-        return pl.concat_str(pl.lit('"'), text, pl.lit('"')) if self.quoted else text
+        return pl.concat_str(pl.lit('"'), text, pl.lit('"')) if self.has_quotes else text
 
     def null_keys(self, e: pl.Expr) -> pl.Expr | None:
         """Whether a value has a map with a NULL key; None if it cannot."""
@@ -228,8 +228,8 @@ class _Decimal(Codec):
 
         def run(columns: Sequence[pl.Series]) -> pl.Series:
             texts, hard, values = columns
-            where = hard.arg_true()
-            return texts.scatter(where, [convert(v) for v in values.gather(where).to_list()]) if len(where) else texts
+            rows = hard.arg_true()
+            return texts.scatter(rows, [convert(v) for v in values.gather(rows).to_list()]) if len(rows) else texts
 
         hard = (~easy & e.is_not_null()).fill_null(False)
         return pl.map_batches([text, hard, e], run, return_dtype=pl.String, is_elementwise=True)
@@ -277,13 +277,13 @@ def _escape(series: pl.Series, functions: bool = False) -> pl.Series:
     return series
 
 
-def quoted(text: str) -> str:
+def json_string(text: str) -> str:
     """A text as a JSON string."""
     return f'"{_escape(pl.Series([text])).item()}"'
 
 
 class _Text(Codec):
-    quoted = True
+    has_quotes = True
     classes = (str,)
 
     def java(self, e: pl.Expr) -> pl.Expr:
@@ -300,7 +300,7 @@ class _Text(Codec):
 class _Variant(_Text):
     """Its text is its JSON, which SQL's functions put into other JSON as it is. In Python and results it is a text."""
 
-    quoted = False
+    has_quotes = False
     atomic = False
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
@@ -327,12 +327,12 @@ def _byte_lists(series: pl.Series) -> pl.Series:
 
 
 class _Bytes(Codec):
-    quoted = True
+    has_quotes = True
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
         return e.map_batches(_decode, return_dtype=pl.String, is_elementwise=True)
 
-    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
+    def display(self, e: pl.Expr, zone: str) -> pl.Expr:
         return pl.concat_str(pl.lit("x'"), e.bin.encode("hex"), pl.lit("'"))
 
     def java(self, e: pl.Expr) -> pl.Expr:
@@ -352,7 +352,7 @@ class _Bytes(Codec):
 
 
 class _Date(Codec):
-    quoted = True
+    has_quotes = True
 
     def java(self, e: pl.Expr) -> pl.Expr:
         return date_text(e)
@@ -374,7 +374,7 @@ def _no_zeros(text: str) -> str:
 
 
 class _Time(Codec):
-    quoted = True
+    has_quotes = True
     classes = (dt.time,)
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
@@ -409,7 +409,7 @@ def parse_moment(value: str) -> tuple[dt.datetime, int]:
 
 
 class _Timestamp(Codec):
-    quoted = True
+    has_quotes = True
 
     def __init__(self, t: LogicalType) -> None:
         super().__init__(t)

@@ -112,8 +112,8 @@ def duration_text(millis: pl.Expr) -> pl.Expr:
     def part(amount: pl.Expr, text: pl.Expr, unit: str) -> pl.Expr:
         return pl.when(amount == 0).then(pl.lit("")).otherwise(pl.concat_str(sign, text, pl.lit(unit)))
 
-    whole = [part(n, n.cast(pl.String), unit) for n, unit in ((hours, "H"), (minutes, "M"))]
-    text = pl.concat_str(pl.lit("PT"), *whole, part(rest, seconds, "S"))
+    parts = [part(n, n.cast(pl.String), unit) for n, unit in ((hours, "H"), (minutes, "M"))]
+    text = pl.concat_str(pl.lit("PT"), *parts, part(rest, seconds, "S"))
     return pl.when(millis == 0).then(pl.lit("PT0S")).otherwise(text)
 
 

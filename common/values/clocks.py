@@ -21,12 +21,12 @@ def wall_clock(instants: T, zone: str) -> T:
     """Instants (Datetime in UTC) as the wall clock of ``zone`` (Datetime without zone)."""
     offset = fixed_offset(zone)
     if offset is not None:
-        return _moved(instants.dt.replace_time_zone(None), offset)
+        return _move(instants.dt.replace_time_zone(None), offset)
 
-    def shown(times: pl.Series) -> pl.Series:
+    def local_times(times: pl.Series) -> pl.Series:
         return times.dt.convert_time_zone(zone).dt.replace_time_zone(None)
 
-    return _applied(instants, lambda times: _in_known_years(times, shown))
+    return _apply(instants, lambda times: _in_known_years(times, local_times))
 
 
 def instants_of(clock: T, zone: str, twice: Twice = "earliest") -> T:
@@ -34,44 +34,44 @@ def instants_of(clock: T, zone: str, twice: Twice = "earliest") -> T:
     the gap's beginning as it says."""
     offset = fixed_offset(zone)
     if offset is not None:
-        return _moved(clock, -offset).dt.replace_time_zone("UTC")
+        return _move(clock, -offset).dt.replace_time_zone("UTC")
 
     def instants(times: pl.Series) -> pl.Series:
         return after_gaps(instants_that_are(times, zone, twice), times, zone, twice)
 
-    return _applied(clock, instants)
+    return _apply(clock, instants)
 
 
 def instants_that_are(clock: pl.Series, zone: str, twice: Twice) -> pl.Series:
     """As :func:`instants_of`, but NULL for a time that is skipped."""
 
-    def known(times: pl.Series) -> pl.Series:
+    def instants(times: pl.Series) -> pl.Series:
         return times.dt.replace_time_zone(zone, ambiguous=twice, non_existent="null").dt.convert_time_zone("UTC")
 
-    return instants_of(clock, zone) if fixed_offset(zone) is not None else _in_known_years(clock, known)
+    return instants_of(clock, zone) if fixed_offset(zone) is not None else _in_known_years(clock, instants)
 
 
 _GAPS = (1, 25)
 """Hours that a gap may last: one for daylight saving, and a day where a country crossed the date line."""
 
 
-def after_gaps(found: pl.Series, clock: pl.Series, zone: str, twice: Twice) -> pl.Series:
+def after_gaps(instants: pl.Series, clock: pl.Series, zone: str, twice: Twice) -> pl.Series:
     """``found``, with instants for the times of ``clock`` that were skipped, which are NULL in it."""
     for hours in _GAPS:
-        if found.null_count() == clock.null_count():
+        if instants.null_count() == clock.null_count():
             break
         before = instants_that_are(clock.dt.offset_by(f"-{hours}h"), zone, twice)
-        found = found.zip_with(found.is_not_null(), before.dt.offset_by(f"{hours}h"))
-    return found
+        instants = instants.zip_with(instants.is_not_null(), before.dt.offset_by(f"{hours}h"))
+    return instants
 
 
-def _applied(times: T, change: Callable[[pl.Series], pl.Series]) -> T:
+def _apply(times: T, change: Callable[[pl.Series], pl.Series]) -> T:
     if isinstance(times, pl.Series):
         return change(times)
     return times.map_batches(change, is_elementwise=True)
 
 
-def _moved(times: T, seconds: int) -> T:
+def _move(times: T, seconds: int) -> T:
     return times.dt.offset_by(f"{seconds}s") if seconds else times
 
 
@@ -103,8 +103,8 @@ def _in_known_years(times: pl.Series, change: Callable[[pl.Series], pl.Series]) 
         return change(times)
     counts, per_day = times.to_physical(), units_per_day(times)
     distance = _distance((counts // per_day).cast(pl.Int64)) * per_day
-    changed = change((counts - distance).cast(times.dtype))
-    return (changed.to_physical() + distance).cast(changed.dtype)
+    result = change((counts - distance).cast(times.dtype))
+    return (result.to_physical() + distance).cast(result.dtype)
 
 
 def _distance(days: pl.Series) -> pl.Series:
@@ -121,8 +121,8 @@ def _distance(days: pl.Series) -> pl.Series:
     )
     later = pl.col("cycles") + first.to_physical().cast(pl.Int64) - alike
     earlier = pl.col("cycles")
-    moved = pl.when(pl.col("days") >= _END).then(later).otherwise(earlier)
-    return frame.select(pl.when("far").then(moved).otherwise(0)).to_series()
+    known_start = pl.when(pl.col("days") >= _END).then(later).otherwise(earlier)
+    return frame.select(pl.when("far").then(known_start).otherwise(0)).to_series()
 
 
 @cache

@@ -10,7 +10,7 @@ import polars as pl
 
 from stateplan.common.errors import PlanError
 from stateplan.common.types import INT, STRING, LogicalType
-from stateplan.common.values.atomic import ATOMIC, Codec, FieldStyle, NoValueError, Opaque, of_class, quoted
+from stateplan.common.values.atomic import ATOMIC, Codec, FieldStyle, NoValueError, Opaque, json_string, of_class
 from stateplan.common.values.java_hash import hash_map_order, java_order
 from stateplan.common.values.row import Row
 
@@ -30,26 +30,26 @@ class _Array(Opaque):
         self.element = codec(t.children[0])
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return _around(e, "[", self._joined(e, self.element.sql(pl.element(), zone), "NULL", ", "), "]")
+        return _around(e, "[", self._join(e, self.element.sql(pl.element(), zone), "NULL", ", "), "]")
 
-    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return _around(e, "[", self._joined(e, self.element.shown(pl.element(), zone), "NULL", ", "), "]")
+    def display(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return _around(e, "[", self._join(e, self.element.display(pl.element(), zone), "NULL", ", "), "]")
 
     def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return _around(e, "[", self._joined(e, self.element.legacy(pl.element(), zone), "null", ", "), "]")
+        return _around(e, "[", self._join(e, self.element.legacy(pl.element(), zone), "null", ", "), "]")
 
     def java(self, e: pl.Expr) -> pl.Expr:
-        return _around(e, "[", self._joined(e, self.element.java(pl.element()), "null", ", "), "]")
+        return _around(e, "[", self._join(e, self.element.java(pl.element()), "null", ", "), "]")
 
     def field(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
-        body = self._joined(e, self.element.field(pl.element(), style), style.null, style.separator)
+        body = self._join(e, self.element.field(pl.element(), style), style.null, style.separator)
         return pl.when(e.is_not_null()).then(body)
 
     def json(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
-        return _around(e, "[", self._joined(e, self.element.json(pl.element(), style), "null", ","), "]")
+        return _around(e, "[", self._join(e, self.element.json(pl.element(), style), "null", ","), "]")
 
     @staticmethod
-    def _joined(e: pl.Expr, text: pl.Expr, null: str, separator: str) -> pl.Expr:
+    def _join(e: pl.Expr, text: pl.Expr, null: str, separator: str) -> pl.Expr:
         return e.list.eval(text.fill_null(null)).list.join(separator)
 
     def null_keys(self, e: pl.Expr) -> pl.Expr | None:
@@ -75,15 +75,15 @@ class _Map(Opaque):
         return e.list.eval(pl.concat_str(key.fill_null(null), pl.lit(between), value.fill_null(null)))
 
     def sql(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return self._listed(e, lambda part, x: part.sql(x, zone))
+        return self._pairs(e, lambda part, x: part.sql(x, zone))
 
-    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return self._listed(e, lambda part, x: part.shown(x, zone))
+    def display(self, e: pl.Expr, zone: str) -> pl.Expr:
+        return self._pairs(e, lambda part, x: part.display(x, zone))
 
     def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
-        return self._listed(e, lambda part, x: part.legacy(x, zone), "null")
+        return self._pairs(e, lambda part, x: part.legacy(x, zone), "null")
 
-    def _listed(self, e: pl.Expr, text: Callable[[Codec, pl.Expr], pl.Expr], null: str = "NULL") -> pl.Expr:
+    def _pairs(self, e: pl.Expr, text: Callable[[Codec, pl.Expr], pl.Expr], null: str = "NULL") -> pl.Expr:
         entry = pl.element().struct
         key, value = text(self.key, entry.field("key")), text(self.value, entry.field("value"))
         return _around(e, "{", self._entries(e, key, "=", value, null).list.join(", "), "}")
@@ -112,9 +112,9 @@ class _Map(Opaque):
         if self.key.type.is_string:
             key = key.fill_null(style.null_literal)
         text = self.key.json(key, style)
-        if not self.key.quoted:  # a key of JSON is a text, which may hold the quotes of a nested key
+        if not self.key.has_quotes:  # a key of JSON is a text, which may hold the quotes of a nested key
             text = codec(STRING).json(text, style)
-        text = text.fill_null(quoted(style.null_literal))
+        text = text.fill_null(json_string(style.null_literal))
         if style.functions:
             e = e.list.eval(pl.element().sort_by(text))
         e = e.map_batches(_last_of_each_key, return_dtype=self.type.polars(), is_elementwise=True)
@@ -166,8 +166,8 @@ class _Row(Opaque):
         texts = [part.sql(field, zone).fill_null("NULL") for part, field in self._fields(e)]
         return _around(e, "(", _concat(texts, ", "), ")")
 
-    def shown(self, e: pl.Expr, zone: str) -> pl.Expr:
-        texts = [part.shown(field, zone).fill_null("NULL") for part, field in self._fields(e)]
+    def display(self, e: pl.Expr, zone: str) -> pl.Expr:
+        texts = [part.display(field, zone).fill_null("NULL") for part, field in self._fields(e)]
         return _around(e, "(", _concat(texts, ", "), ")")
 
     def legacy(self, e: pl.Expr, zone: str) -> pl.Expr:
@@ -197,7 +197,7 @@ class _Row(Opaque):
 
         def row(fields: Any) -> Row:
             cells = [None if fields[n] is None else d(fields[n]) for n, d in zip(names, decoders, strict=True)]
-            return Row.named(names, cells)
+            return Row.of(names, cells)
 
         return row
 
@@ -210,20 +210,20 @@ class _Row(Opaque):
 
 def json_object(names: Sequence[str], values: Sequence[pl.Expr], style: FieldStyle) -> pl.Expr:
     """JSON objects of columns of JSON values."""
-    return json_fields([(pl.lit(quoted(n)), v) for n, v in zip(names, values, strict=True)], style.skip_nulls)
+    return json_fields([(pl.lit(json_string(n)), v) for n, v in zip(names, values, strict=True)], style.skip_nulls)
 
 
 def json_fields(fields: Sequence[tuple[pl.Expr, pl.Expr]], skip_nulls: bool) -> pl.Expr:
     """JSON objects of columns of names in quotes and JSON values."""
-    return _listed("{", [(pl.concat_str(name, pl.lit(":")), value) for name, value in fields], "}", skip_nulls)
+    return _json_list("{", [(pl.concat_str(name, pl.lit(":")), value) for name, value in fields], "}", skip_nulls)
 
 
 def json_items(values: Sequence[pl.Expr], skip_nulls: bool) -> pl.Expr:
     """JSON lists of columns of JSON values."""
-    return _listed("[", [(pl.lit(""), value) for value in values], "]", skip_nulls)
+    return _json_list("[", [(pl.lit(""), value) for value in values], "]", skip_nulls)
 
 
-def _listed(start: str, items: Sequence[tuple[pl.Expr, pl.Expr]], end: str, skip_nulls: bool) -> pl.Expr:
+def _json_list(start: str, items: Sequence[tuple[pl.Expr, pl.Expr]], end: str, skip_nulls: bool) -> pl.Expr:
     if skip_nulls:
         parts = [pl.concat_str(pl.lit(","), label, value).fill_null("") for label, value in items]
         return pl.concat_str(pl.lit(start), _concat(parts, "").str.strip_prefix(","), pl.lit(end))

@@ -59,8 +59,8 @@ def _digits(size: float, width: _Width) -> tuple[str, int]:
     tiny = max(0, 52 - zeros - exponent)
     if -21 <= exponent <= 62 and tiny == 0:
         cut = _POWERS_OF_TEN[max(0, exponent - bits - 1)]
-        whole, rest = divmod(int(size), cut)
-        text = str((whole + (rest * 2 >= cut > 1)) * cut)
+        count, rest = divmod(int(size), cut)
+        text = str((count + (rest * 2 >= cut > 1)) * cut)
         return text.rstrip("0"), len(text)
     place = math.floor((mantissa / 2**52 - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
     return _generate(mantissa >> zeros, exponent, tiny, bits, place)
@@ -92,8 +92,8 @@ def _generate(mantissa: int, exponent: int, tiny: int, bits: int, place: int) ->
     twos -= length - 1
     common = min(twos, unit_twos, half)
     twos, unit_twos, half = twos - common, unit_twos - common, half - common
-    used = max(length + twos + _bits_of_5(fives), unit_twos + 1 + _bits_of_5(unit_fives + 1))
-    word = 32 if used < 32 else 64 if used < 64 else 0
+    size = max(length + twos + _bits_of_5(fives), unit_twos + 1 + _bits_of_5(unit_fives + 1))
+    word = 32 if size < 32 else 64 if size < 64 else 0
     rest, unit, margin = mantissa * 5**fives << twos, 5**unit_fives << unit_twos, 5**fives << half
     ten = unit * 10
     digits, low, high = "", False, False
@@ -123,8 +123,8 @@ def _generate(mantissa: int, exponent: int, tiny: int, bits: int, place: int) ->
 def _shortest(text: str) -> tuple[str, int]:
     """Digits, and exponent of 0.digits, of a positive number as Python writes it."""
     mantissa, _, power = text.partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    digits = (whole + fraction).lstrip("0")
+    units, _, fraction = mantissa.partition(".")
+    digits = (units + fraction).lstrip("0")
     return digits.rstrip("0"), len(digits) - len(fraction) + int(power or 0)
 
 
@@ -179,12 +179,12 @@ def floats_text(series: pl.Series) -> pl.Series:
     text = series.cast(pl.String)
     if plain.all():
         return text
-    where = (~plain).fill_null(False).arg_true()
-    far = series.gather(where)
+    places = (~plain).fill_null(False).arg_true()
+    far = series.gather(places)
     if len(far) < _FEW:
         width = _DOUBLE if series.dtype == pl.Float64 else _FLOAT
-        return text.scatter(where, [_text(v, width) for v in far.to_list()])
-    return text.scatter(where, _far_text(far, text.gather(where)))
+        return text.scatter(places, [_text(v, width) for v in far.to_list()])
+    return text.scatter(places, _far_text(far, text.gather(places)))
 
 
 def _far_text(series: pl.Series, shortest: pl.Series) -> pl.Series:
@@ -196,16 +196,16 @@ def _far_text(series: pl.Series, shortest: pl.Series) -> pl.Series:
     size = np.abs(series.cast(pl.Float64).to_numpy())
     with np.errstate(invalid="ignore"):  # some processors warn of NaN and infinity
         fractions, exponents = np.frexp(size)
-    whole = (size >= width.whole_from) & (size < _LONG_END)
-    if whole.any():
-        cut = np.array(_POWERS_OF_TEN)[np.clip(exponents[whole] - width.bits - 2, 0, None)]
-        count, rest = np.divmod(size[whole].astype(np.int64), cut)
+    is_whole = (size >= width.whole_from) & (size < _LONG_END)
+    if is_whole.any():
+        cut = np.array(_POWERS_OF_TEN)[np.clip(exponents[is_whole] - width.bits - 2, 0, None)]
+        count, rest = np.divmod(size[is_whole].astype(np.int64), cut)
         shortest = shortest.scatter(
-            np.flatnonzero(whole), pl.Series((count + (rest * 2 >= cut) * (cut > 1)) * cut).cast(pl.String)
+            np.flatnonzero(is_whole), pl.Series((count + (rest * 2 >= cut) * (cut > 1)) * cut).cast(pl.String)
         )
     text = _with_exponent(series < 0, shortest.str.strip_prefix("-"))
     odd = (size < width.min_normal) | ((size >= _LONG_END) & (size < _SHORTEST_AGAIN)) | (fractions == 0.5)
-    slow = np.flatnonzero((odd & ~whole) | ~np.isfinite(size))
+    slow = np.flatnonzero((odd & ~is_whole) | ~np.isfinite(size))
     if not len(slow):
         return text
     return text.scatter(slow, [_text(v, width) for v in series.gather(slow).to_list()])

@@ -55,7 +55,7 @@ def scala_hash_map_order(keys: Iterable[str]) -> list[str]:
     """Different ``keys`` in the order in which a ``mutable.HashMap`` of Scala 2.12 filled in this order gives them."""
 
     def slot(key: str) -> int:
-        code = _swap_bytes((_java_hash(key) or 0) * _SPREAD) * _SPREAD & 0xFFFFFFFF
+        code = _swap_bytes((_java_hash(key) or 0) * _BYTE_SWAP_FACTOR) * _BYTE_SWAP_FACTOR & 0xFFFFFFFF
         return ((code >> 4 | code << 28) & 0xFFFFFFFF) >> 33 - len(table).bit_length()
 
     table: list[list[str]] = [[] for _ in range(16)]
@@ -68,7 +68,7 @@ def scala_hash_map_order(keys: Iterable[str]) -> list[str]:
     return [key for chain in reversed(table) for key in chain]
 
 
-_SPREAD = 0x9E3775CD
+_BYTE_SWAP_FACTOR = 0x9E3775CD
 
 
 def _swap_bytes(value: int) -> int:

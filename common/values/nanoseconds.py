@@ -88,30 +88,30 @@ def has_fine(t: LogicalType) -> bool:
     return is_fine(t) or any(map(has_fine, t.children)) or any(has_fine(f.type) for f in t.fields)
 
 
-def _instead(dtype: Any, change: Callable[[Any], pl.DataType | None]) -> pl.DataType:
+def _replace(dtype: Any, change: Callable[[Any], pl.DataType | None]) -> pl.DataType:
     """A Polars type with those within it that ``change`` gives another for."""
     new_dtype = change(dtype)
     if new_dtype is not None:
         return new_dtype
     if isinstance(dtype, pl.List):
-        return pl.List(_instead(dtype.inner, change))
+        return pl.List(_replace(dtype.inner, change))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({f.name: _instead(f.dtype, change) for f in dtype.fields})
+        return pl.Struct({f.name: _replace(f.dtype, change) for f in dtype.fields})
     return dtype  # type: ignore[no-any-return] # a class or an instance
 
 
-STORED = pl.Decimal(38, 0)
+ARROW_INT128 = pl.Decimal(38, 0)
 """What stands for 128-bit numbers in Arrow, which has none."""
 
 
 def stored_dtype(dtype: pl.DataType) -> pl.DataType:
     """The type of a column on its way to Arrow: :data:`STORED` in place of 128-bit numbers."""
-    return _instead(dtype, lambda inner: STORED if inner == pl.Int128 else None)
+    return _replace(dtype, lambda inner: ARROW_INT128 if inner == pl.Int128 else None)
 
 
 def with_counts(dtype: pl.DataType) -> pl.DataType:
     """A type with counts of nanoseconds in place of Polars' timestamps of them."""
-    return _instead(
+    return _replace(
         dtype, lambda inner: pl.Int128() if isinstance(inner, pl.Datetime) and inner.time_unit == "ns" else None
     )
 
@@ -131,10 +131,10 @@ def of_datetimes(series: pl.Series, t: LogicalType) -> pl.Series:
     """A column with Datetimes of any unit in place of counts of nanoseconds, as the type ``t`` has it."""
     if not has_fine(t):
         return series
-    return series.alias("x").to_frame().select(_counted(pl.col("x"), series.dtype, t)).to_series().alias(series.name)
+    return series.alias("x").to_frame().select(_to_counts(pl.col("x"), series.dtype, t)).to_series().alias(series.name)
 
 
-def _counted(e: pl.Expr, dtype: Any, t: LogicalType) -> pl.Expr:
+def _to_counts(e: pl.Expr, dtype: Any, t: LogicalType) -> pl.Expr:
     if is_fine(t):
         if not isinstance(dtype, pl.Datetime):
             return e
@@ -146,14 +146,14 @@ def _counted(e: pl.Expr, dtype: Any, t: LogicalType) -> pl.Expr:
             _counted_fields(pl.element(), dtype.inner, zip(("key", "value"), (*t.children, INT), strict=False))
         )
     if isinstance(dtype, pl.List):
-        return e.list.eval(_counted(pl.element(), dtype.inner, t.children[0]))
+        return e.list.eval(_to_counts(pl.element(), dtype.inner, t.children[0]))
     fields = ((f.name, f.type) for f in t.fields)
     return pl.when(e.is_not_null()).then(_counted_fields(e, dtype, fields))
 
 
 def _counted_fields(e: pl.Expr, dtype: Any, fields: Iterable[tuple[str, LogicalType]]) -> pl.Expr:
     dtypes = {f.name: f.dtype for f in dtype.fields}
-    return pl.struct([_counted(e.struct.field(name), dtypes[name], t).alias(name) for name, t in fields])
+    return pl.struct([_to_counts(e.struct.field(name), dtypes[name], t).alias(name) for name, t in fields])
 
 
 def of_text(micros: pl.Expr, text: pl.Expr) -> pl.Expr:

@@ -108,7 +108,7 @@ def _has_texts(t: LogicalType) -> bool:
 def _nested(t: LogicalType, zone: str) -> Reader:
     if t.root == "ROW":
         fields, names = [_or_null(f.type, zone) for f in t.fields], [f.name for f in t.fields]
-        return lambda text: Row.named(names, [r(x) for r, x in zip(fields, _parts(text, "()"), strict=True)])
+        return lambda text: Row.of(names, [r(x) for r, x in zip(fields, _parts(text, "()"), strict=True)])
     first = _or_null(t.children[0], zone)
     if t.root == "ARRAY":
         return lambda text: [first(part) for part in _parts(text, "[]")]

@@ -19,15 +19,15 @@ class Row(tuple[Any, ...]):
     _names: tuple[str, ...]
     _kind: RowKind = RowKind.INSERT
 
-    def __new__(cls, *values: Any, **named: Any) -> Row:
-        if values and named:
+    def __new__(cls, *values: Any, **fields: Any) -> Row:
+        if values and fields:
             raise ValueError("a row takes values with names or without, not both")
-        row = super().__new__(cls, named.values() if named else values)
-        row._names = tuple(named)
+        row = super().__new__(cls, fields.values() if fields else values)
+        row._names = tuple(fields)
         return row
 
     @classmethod
-    def named(cls, names: Sequence[str], values: Sequence[Any]) -> Row:
+    def of(cls, names: Sequence[str], values: Sequence[Any]) -> Row:
         """A row of these values, with names that need be no Python names."""
         row = tuple.__new__(cls, values)
         row._names = tuple(names)  # noqa: SLF001 - of this class
@@ -88,7 +88,7 @@ class RowAccumulator:
 
     def row(self) -> Row:
         """Its values as a row."""
-        return Row.named(self._names, self._values)
+        return Row.of(self._names, self._values)
 
     def __len__(self) -> int:
         return len(self._values)

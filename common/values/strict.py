@@ -49,8 +49,8 @@ def strict_time(expr: pl.Expr, digits: int = 3) -> pl.Expr:
     """``HH:mm:ss[.fraction]``, cut to ``digits`` digits of the second."""
     unit = 10 ** (9 - digits)
     nanos: pl.Expr = require_match(expr, _CLOCK + _FRACTION).str.to_time("%H:%M:%S%.f", strict=True).to_physical()
-    whole: pl.Expr = nanos // unit * unit
-    return whole.cast(pl.Time())
+    cut: pl.Expr = nanos // unit * unit
+    return cut.cast(pl.Time())
 
 
 def strict_bytes(expr: pl.Expr) -> pl.Expr:
@@ -61,12 +61,12 @@ def strict_bytes(expr: pl.Expr) -> pl.Expr:
 def _strict_decimal(expr: pl.Expr, data_type: LogicalType) -> pl.Expr:
     """Plain decimals that fit, and whole numbers in the form ``1.2E+5``, which is how Flink writes multiples of 10."""
     scale = data_type.scale or 0
-    whole = (data_type.precision or 10) - scale
+    digits_before = (data_type.precision or 10) - scale
     scientific = expr.str.contains(r"\A-?[1-9](?:\.[0-9]{1,12})?E\+[0-9]{1,2}\z")
     number = pl.when(scientific).then(expr).otherwise(pl.lit("0")).cast(pl.Float64, strict=True)
-    exact = (number.abs() < 10.0 ** min(whole, 15)) & (number == number.floor())
+    exact = (number.abs() < 10.0 ** min(digits_before, 15)) & (number == number.floor())
     text = pl.when(scientific & exact).then(number.cast(pl.Int64, strict=False).cast(pl.String)).otherwise(expr)
-    digits = rf"-?(?:0|[1-9][0-9]{{0,{whole - 1}}})" if whole else "-?0"
+    digits = rf"-?(?:0|[1-9][0-9]{{0,{digits_before - 1}}})" if digits_before else "-?0"
     fraction = rf"(?:\.[0-9]{{1,{scale}}})?" if scale else ""
     return require_match(text, digits + fraction).cast(data_type.polars(), strict=True)
 

@@ -32,9 +32,9 @@ def first_json(decoder: json.JSONDecoder, text: str) -> Any:
     Raises:
         ValueError: the text begins with none.
     """
-    whole = text.lstrip(_SPACE)
-    value, end = decoder.raw_decode(whole)
-    following = whole[end : end + 1]
+    body = text.lstrip(_SPACE)
+    value, end = decoder.raw_decode(body)
+    following = body[end : end + 1]
     if value is None or isinstance(value, bool):
         ends = not following.isalnum() and following not in ("_", "$")
     else:
@@ -103,12 +103,12 @@ class _Number(str):
     the type."""
 
 
-_AGAIN = json.JSONDecoder(parse_constant=_Number, parse_float=_Number, parse_int=_Number)
+_SPELLING_DECODER = json.JSONDecoder(parse_constant=_Number, parse_float=_Number, parse_int=_Number)
 
 
 @lru_cache(maxsize=16)
 def _read(value: str) -> Any:
-    return _AGAIN.decode(value)
+    return _SPELLING_DECODER.decode(value)
 
 
 def variant_part(value: str, key: str | int) -> str | None:

@@ -37,7 +37,7 @@ class Delta(Connector):
         "feed. Sinks append rows, or merge them by primary key, exactly once. Needs the extra `delta`."
     )
     options = (
-        Option(TABLE_PATH, OptionType.STRING, "Path or URL of the folder of the table.", required=True),
+        Option(TABLE_PATH, OptionType.STRING, "Path or URL of the folder of the table.", is_required=True),
         Option(
             f"{STORAGE}*",
             OptionType.STRING,

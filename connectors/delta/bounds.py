@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from stateplan.common.errors import GatewayError
-from stateplan.common.files import below, checked, has_scheme, shown
+from stateplan.common.files import below, has_scheme, rooted_path, safe_url
 from stateplan.common.roots import Roots
 
 _LOG = "_delta_log"
@@ -74,7 +74,7 @@ def check_log(roots: Roots, uri: str, local: str | None, files: Any) -> None:
 
     for entry in files.get_file_info(FileSelector(_LOG, recursive=True, allow_not_found=True)):
         if local is not None:
-            checked(f"{local}/{entry.path}")
+            rooted_path(f"{local}/{entry.path}")
         mark = (uri, entry.path, entry.size or 0, entry.mtime_ns or 0)
         if entry.type is not FileType.File or mark in _safe_files:
             continue
@@ -96,7 +96,7 @@ def _check(roots: Roots, text: str) -> None:
     try:
         path = file_path(text)
     except ValueError:
-        raise GatewayError("GW012", path=shown(text)) from None
+        raise GatewayError("GW012", path=safe_url(text)) from None
     if is_absolute(path):
         below(roots, path)
 

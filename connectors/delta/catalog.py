@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from stateplan.common.errors import CatalogError, DataError
-from stateplan.common.files import absolute, checked, local_path
+from stateplan.common.files import absolute, local_path, rooted_path
 from stateplan.common.options import Option, OptionType
-from stateplan.common.secrets import resolved
+from stateplan.common.secrets import resolve_references
 from stateplan.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.connectors.delta.folders import table_folders
 from stateplan.connectors.delta.properties import properties_of
@@ -42,7 +42,7 @@ class DeltaCatalogType(CatalogType):
 
     name = "delta"
     options = (
-        Option("warehouse", _STRING, "Path or URL of the folder of the databases.", required=True),
+        Option("warehouse", _STRING, "Path or URL of the folder of the databases.", is_required=True),
         Option("default-database", _STRING, "The database that is current after USE CATALOG.", default="default"),
         Option(f"{STORAGE}*", _STRING, "Option of the object store, as of the tables of the connector `delta`."),
     )
@@ -84,7 +84,7 @@ class DeltaCatalog(ExternalCatalog):
     def _location(self, *parts: str) -> Location:
         """Where a database or a table is. Raises CatalogError CAT118."""
         path = self._path(*parts)
-        storage = {key.removeprefix(STORAGE): resolved(text, key) for key, text in self._storage.items()}
+        storage = {key.removeprefix(STORAGE): resolve_references(text, key) for key, text in self._storage.items()}
         return Location(".".join([self.name, *parts]), path, storage)
 
     def _path(self, *parts: str) -> str:
@@ -97,7 +97,7 @@ class DeltaCatalog(ExternalCatalog):
         """The folder of the catalog, a database or a table on local disk; None where the catalog is not there. Raises
         CatalogError CAT118; GatewayError GW012, a link in it leads out of the roots."""
         path = local_path(self._path(*parts))
-        return None if path is None else Path(checked(path))
+        return None if path is None else Path(rooted_path(path))
 
     @contextmanager
     def _disk(self, action: str) -> Iterator[None]:
@@ -250,7 +250,7 @@ class DeltaCatalog(ExternalCatalog):
             )
 
     def drop_table(self, database: str, name: str) -> None:
-        raise self.refused("drop tables, which would remove their data", "remove the folder of the table yourself")
+        raise self.refusal("drop tables, which would remove their data", "remove the folder of the table yourself")
 
     def create_database(self, name: str) -> bool:
         _check_name(name)
@@ -266,7 +266,7 @@ class DeltaCatalog(ExternalCatalog):
 
     def drop_database(self, name: str) -> None:
         if self.tables(name):
-            raise self.refused("drop tables, which would remove their data", "remove the folder of the tables yourself")
+            raise self.refusal("drop tables, which would remove their data", "remove the folder of the tables yourself")
         folder = self._local(name)
         if folder is not None:
             with self._disk("remove a database"):

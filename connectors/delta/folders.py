@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from stateplan.common.errors import DataError
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.connectors.delta.table import Location
 
 _SECONDS = 45
@@ -41,7 +41,7 @@ def _ask_process(location: Location) -> list[Any]:
     elif process is not None:
         reason = (process.stderr.strip().splitlines() or ["the process that asks has ended"])[-1]
     plain_reason = location.error_text(OSError(reason))
-    raise DataError("DATA452", name=location.name, path=shown(location.path), reason=plain_reason)
+    raise DataError("DATA452", name=location.name, path=safe_url(location.path), reason=plain_reason)
 
 
 def _answer(uri: str, options: dict[str, str]) -> list[tuple[str, bool]]:

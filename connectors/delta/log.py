@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from stateplan.common.errors import DataError, Place
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.connectors.delta.bounds import file_path
 from stateplan.connectors.delta.pruning import Bounds
 from stateplan.connectors.delta.table import Facts, Location
@@ -166,7 +166,7 @@ class Log:
             raise DataError(
                 "DATA452",
                 name=self.location.name,
-                path=shown(self.location.path),
+                path=safe_url(self.location.path),
                 reason=self.location.error_text(error),
             ) from None
         commit = self._commits[version] = self._parse_commit(version, data)
@@ -182,7 +182,7 @@ class Log:
         return DataError(code, name=self.location.name, version=version, last=(first or 0) - 1, first=first)
 
     def _parse_commit(self, version: int, data: bytes) -> Commit:
-        place = Place(file=f"{shown(self.location.path).rstrip('/')}/{_file(version)}")
+        place = Place(file=f"{safe_url(self.location.path).rstrip('/')}/{_file(version)}")
         actions: dict[str, list[dict[str, Any]]] = {}
         for number, line in enumerate(data.splitlines(), 1):
             if not line.strip():
@@ -245,8 +245,8 @@ class Log:
         try:
             return file_path(text)
         except ValueError:
-            place = Place(file=f"{shown(self.location.path).rstrip('/')}/{_LOG}")
-            raise DataError("DATA457.outside", name=self.location.name, file=shown(text), place=place) from None
+            place = Place(file=f"{safe_url(self.location.path).rstrip('/')}/{_LOG}")
+            raise DataError("DATA457.outside", name=self.location.name, file=safe_url(text), place=place) from None
 
     def _active(self, action: Mapping[str, Any], version: int, stamp: int, may_be_masked: bool) -> DataFile:
         partition = {key: value_text(value) for key, value in (action.get("partition") or {}).items()}

@@ -33,7 +33,7 @@ PROPERTIES = (
         "How columns of files are found.",
         default="none",
         values=("none", "name", "id"),
-        refused=_NOT_MADE,
+        only_default=_NOT_MADE,
     ),
     Option(
         "delta.dataSkippingNumIndexedCols",
@@ -62,7 +62,7 @@ PROPERTIES = (
         flag("delta.enableInCommitTimestamps", "Whether commits note their time."),
         flag("delta.enableRowTracking", "Whether rows have identifiers."),
         flag("delta.enableTypeWidening", "Whether types of columns can be widened."),
-        refused=_NOT_MADE,
+        only_default=_NOT_MADE,
     ),
     Option(
         "delta.isolationLevel",
@@ -80,7 +80,7 @@ PROPERTIES = (
     *alike(
         Option("delta.minReaderVersion", OptionType.INTEGER, "Protocol that readers must know."),
         Option("delta.minWriterVersion", OptionType.INTEGER, "Protocol that writers must know."),
-        refused=_FOLLOWS,
+        only_default=_FOLLOWS,
     ),
     flag("delta.randomizeFilePrefixes", "Whether Spark puts files into folders of random names."),
     Option("delta.randomPrefixLength", OptionType.INTEGER, "Characters of such a random name.", default=2, minimum=1),

@@ -27,14 +27,14 @@ import pyarrow.parquet as pq
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError, Place, RunError
-from stateplan.common.files import below_roots, checked, shown
+from stateplan.common.files import below_roots, rooted_path, safe_url
 from stateplan.common.types import STRING, LogicalType
 from stateplan.common.values.arrow import arrow_column
 from stateplan.connectors.delta.bounds import inside, is_absolute
 from stateplan.connectors.delta.log import ADDED_ROWS, DELETE, REMOVED_ROWS, DataFile, value_text
 from stateplan.connectors.delta.table import Location
-from stateplan.connectors.formats.base import counted
-from stateplan.connectors.formats.parquet_io import ParquetDecoder, local_source, stored
+from stateplan.connectors.formats.base import countable
+from stateplan.connectors.formats.parquet_io import ParquetDecoder, file_array, local_source
 from stateplan.connectors.partitions import folder_of
 
 COMMIT_VERSION, COMMIT_TIMESTAMP = "_commit_version", "_commit_timestamp"
@@ -108,8 +108,8 @@ class Reader:
         mask = self._mask(file)
         row_count = 0
         with self._open_file(file.path) as source:
-            shown_path = file.path if is_absolute(file.path) else f"{shown(self.location.path).rstrip('/')}/{file.path}"
-            for frame in ParquetDecoder(file_columns, ()).frames(source, shown_path):
+            folder = "" if is_absolute(file.path) else safe_url(self.location.path).rstrip("/") + "/"
+            for frame in ParquetDecoder(file_columns, ()).frames(source, folder + file.path):
                 rows, height = frame, frame.height
                 if mask is not None:
                     rows = rows.filter(_fill_mask(mask.slice(row_count, height), height, file.was_masked is None))
@@ -118,7 +118,7 @@ class Reader:
                     is_taken = pl.col(places[_CHANGE_TYPE]).is_in(_REMOVALS)
                     rows = rows.filter(is_taken if file.rows == REMOVED_ROWS else ~is_taken)
                 if rows.height:
-                    yield rows if as_read else counted(_select(rows, expressions))
+                    yield rows if as_read else countable(_select(rows, expressions))
 
     def _kind(self, file: DataFile, places: Mapping[str, str]) -> pl.Expr:
         if file.rows not in (REMOVED_ROWS, ADDED_ROWS):
@@ -289,7 +289,7 @@ class Writer:
         try:
             self._put(path, data)
         except OSError as error:
-            place = shown(self.location.path)
+            place = safe_url(self.location.path)
             refusal = RunError("RUN174", name=self.location.name, path=place, reason=self.location.error_text(error))
             raise self.location.full(error) or refusal from None
         modified_at = int(time.time() * 1000)
@@ -298,7 +298,7 @@ class Writer:
     def _put(self, path: str, data: bytes) -> None:
         local = self.location.local_file(path)
         if local is not None:
-            os.makedirs(checked(os.path.dirname(local)), exist_ok=True)
+            os.makedirs(rooted_path(os.path.dirname(local)), exist_ok=True)
             with open(local, "xb", opener=below_roots) as file:
                 file.write(data)
                 file.flush()
@@ -332,7 +332,7 @@ def _stored_array(array: Any, data_type: LogicalType) -> Any:
     """An array as Delta has it: timestamps in microseconds."""
     if data_type.is_timestamp:
         return array.cast(pa.timestamp("us", array.type.tz))
-    return stored(array, data_type)
+    return file_array(array, data_type)
 
 
 def statistics(frame: pl.DataFrame, columns: Sequence[FrameColumn]) -> str:

@@ -51,7 +51,7 @@ _PLAIN: dict[str, LogicalType] = {
 }
 """Delta types that are one word."""
 
-_WORDS = {declared.root: word for word, declared in _PLAIN.items()} | {"CHAR": "string", "BINARY": "binary"}
+_WORDS = {plain_type.root: word for word, plain_type in _PLAIN.items()} | {"CHAR": "string", "BINARY": "binary"}
 _DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
 _NOT_IN_NAMES = frozenset(" ,;{}()\n\t=")
 """Characters that the name of a column cannot have. Source: Delta's protocol, tables without column mapping."""

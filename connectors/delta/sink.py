@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError, RunError, nearest
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.common.types import LogicalType
 from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.connectors.delta.table import Facts, Location
@@ -180,7 +180,7 @@ class Target:
 
         hand = ledger.hand(epoch)
         versions = {self.input_uid: hand.number} if hand.input else {}
-        if ledger.noted is None:
+        if ledger.last_epoch is None:
             versions[self.writer_uid] = self.writer
         versions |= dict.fromkeys((self.uid, *(f"{self.uid}/{place}" for place in places)), epoch)
         return CommitProperties(app_transactions=[Transaction(text, number) for text, number in versions.items()])
@@ -207,14 +207,14 @@ class DeltaSink(Sink):
 
     def check(self, name: str, token: str) -> None:
         if self.location.is_local and not Staging.at(self.location.path, self.target.uid).sees(token):
-            raise RunError("RUN153", name=name, path=shown(self.location.path))
+            raise RunError("RUN153", name=name, path=safe_url(self.location.path))
 
     def prepare(self, epoch: int) -> None:
         if self.location.is_local:
             Staging.at(self.location.path, self.target.uid).clean(epoch)
-        self._has_epoch(self._opened(epoch), epoch)
+        self._has_epoch(self._open_table(epoch), epoch)
 
-    def _opened(self, epoch: int) -> DeltaTable:
+    def _open_table(self, epoch: int) -> DeltaTable:
         """The table, which is created unless it must have micro-batches. Raises as :meth:`Target.opened`; RunError
         RUN176, it is gone."""
         try:
@@ -222,17 +222,17 @@ class DeltaSink(Sink):
         except DataError as error:
             if error.code != "DATA450" or self._expected is None:
                 raise
-            raise self._refusal(EpochOrder.LOST, None, epoch) from None
+            raise self._refusal(EpochOrder.NO_EPOCHS, None, epoch) from None
 
     @property
     def _expected(self) -> int | None:
         """The last micro-batch that the table must have."""
         return self.ledger.expected(self.location.uri)
 
-    def _refusal(self, how: EpochOrder, last_mark: Mark | None, epoch: int) -> RunError:
+    def _refusal(self, order: EpochOrder, last_mark: Mark | None, epoch: int) -> RunError:
         """The table has other micro-batches than the checkpoint."""
-        what = f"the Delta table {self.location.name}"
-        return refusal(how, what, last_mark, epoch, self._expected, "RUN176")
+        subject = f"the Delta table {self.location.name}"
+        return refusal(order, subject, last_mark, epoch, self._expected, "RUN176")
 
     def release(self) -> None:
         self._released = True
@@ -249,16 +249,16 @@ class DeltaSink(Sink):
 
         last_mark = None if last is None else Mark.of(last, read)
 
-        def refuse(how: EpochOrder) -> RunError | None:
-            is_behind = how in (EpochOrder.BEHIND, EpochOrder.LOST)
-            return None if is_behind and Facts.of(table).forgets_writers else self._refusal(how, last_mark, epoch)
+        def refuse(order: EpochOrder) -> RunError | None:
+            is_behind = order in (EpochOrder.BEHIND, EpochOrder.NO_EPOCHS)
+            return None if is_behind and Facts.of(table).forgets_writers else self._refusal(order, last_mark, epoch)
 
         def others() -> str | None:
             with self.location.reaching():
                 writer = table.transaction_version(self.target.writer_uid)
             if writer is None or writer == self.target.writer or self.target.overwrite:
                 return None
-            return written_before(f"the Delta table {shown(self.location.path)}", has_key=bool(self.target.key))
+            return written_before(f"the Delta table {safe_url(self.location.path)}", has_key=bool(self.target.key))
 
         return self.ledger.is_done(epoch, last_mark, self.location.uri, refuse, others)
 
@@ -288,7 +288,7 @@ class DeltaSink(Sink):
         pause = 0.05
         is_retry = False
         while True:
-            table = self._opened(epoch)
+            table = self._open_table(epoch)
             if self._has_epoch(table, epoch):
                 return is_retry
             is_retry = True
@@ -373,7 +373,7 @@ class AppendSink(DeltaSink):
 class MergeSink(DeltaSink):
     """A table with a primary key: rows that the driver merges."""
 
-    ordered = True
+    keeps_order = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         from stateplan.connectors.delta.rows import refuse_empty_texts

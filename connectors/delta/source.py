@@ -359,13 +359,13 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
             after = end if version == end["version"] else _offset(end["table"], version + 1)
             splits = self.plan(position, after)
             self._require_files([split.file for split in splits])
-            at, filled = stamps.get(version), 0
+            at, total = stamps.get(version), 0
             at = None if at is None else max(at, last)
             for number, split in enumerate(splits):
                 # Changes of a version belong together; other files need not be read at once.
-                if at is not None and filled + split.byte_count > size and filled and not self.rules.change_feed:
-                    at, filled = at + 1, 0
-                filled += split.byte_count
+                if at is not None and total + split.byte_count > size and total and not self.rules.change_feed:
+                    at, total = at + 1, 0
+                total += split.byte_count
                 yield PastSplit(split, at, split.byte_count, f"{version:020d}/{number:010d}")
             last = last if at is None else at
             position = after

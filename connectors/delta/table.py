@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import DataError, OptionError, RunError
-from stateplan.common.files import absolute, checked, has_scheme, local_path, require_root, shown
+from stateplan.common.files import absolute, has_scheme, local_path, require_root, rooted_path, safe_url
 from stateplan.common.redaction import is_secret, without
-from stateplan.common.roots import held
+from stateplan.common.roots import current_roots
 from stateplan.connectors.delta.bounds import check_log, is_absolute
 from stateplan.connectors.delta.schema import DeltaColumn, check_partitions, columns_of
 from stateplan.connectors.extras import require
@@ -130,7 +130,7 @@ class Location:
             return self.path
         if "%" in local:
             raise OptionError("OPT173", path=self.path)
-        return Path(checked(absolute(local))).as_uri()
+        return Path(rooted_path(absolute(local))).as_uri()
 
     @property
     def options(self) -> dict[str, str] | None:
@@ -155,7 +155,7 @@ class Location:
 
     def _look(self) -> None:
         """Where roots are held, looks where the log leads. Raises GatewayError GW012, and as :meth:`open`."""
-        roots = held()
+        roots = current_roots()
         if roots is not None:
             local = local_path(self.path)
             files = self.files()
@@ -201,7 +201,7 @@ class Location:
             raise self.full(error) or error from None
         except TableNotFoundError as error:
             code = "DATA450.scheme" if "Unknown scheme" in str(error) else "DATA450"
-            raise DataError(code, name=self.name, path=shown(self.path)) from None
+            raise DataError(code, name=self.name, path=safe_url(self.path)) from None
         except DeltaProtocolError as error:
             raise DataError("DATA451.protocol", name=self.name, reason=self.error_text(error)) from None
         except (DeltaError, OSError) as error:
@@ -210,8 +210,8 @@ class Location:
                 if reason.startswith(start):
                     raise DataError(code, name=self.name, reason=reason.removeprefix(start)) from None
             if (local := local_path(self.path)) is not None and os.path.isfile(local):
-                raise DataError("DATA450", name=self.name, path=shown(self.path)) from None
-            access_error = DataError("DATA452", name=self.name, path=shown(self.path), reason=reason)
+                raise DataError("DATA450", name=self.name, path=safe_url(self.path)) from None
+            access_error = DataError("DATA452", name=self.name, path=safe_url(self.path), reason=reason)
             raise self.full(error) or access_error from None
 
     def full(self, error: BaseException) -> RunError | None:

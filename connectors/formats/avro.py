@@ -53,7 +53,7 @@ class _Avro(Format):
         """The schema of a table. Raises CatalogError CAT102, OptionError OPT182."""
         self.check(fields, place)
         try:
-            return self.derived(values, fields)
+            return self.derived_schema(values, fields)
         except NotHeldError as error:
             code = "CAT102.reason" if error.declared_type is not None else "CAT102.avro_name"
             hint = self.hint(error)
@@ -67,7 +67,7 @@ class _Avro(Format):
                 hint=hint,
             ) from error
 
-    def derived(self, values: OptionValues, fields: Fields) -> Schema:
+    def derived_schema(self, values: OptionValues, fields: Fields) -> Schema:
         """The schema that Flink derives. Raises NotHeldError."""
         raise NotImplementedError(self.name)
 
@@ -118,7 +118,7 @@ class AvroFormat(_Avro):
     )
     extension = "avro"
 
-    def derived(self, values: OptionValues, fields: Fields) -> Schema:
+    def derived_schema(self, values: OptionValues, fields: Fields) -> Schema:
         return table_schema(fields, values["timestamp_mapping.legacy"])
 
     def hint(self, error: NotHeldError) -> str | None:
@@ -291,7 +291,7 @@ class AvroConfluent(_WithRegistry):
         "the id of the schema that it was written with. A sink registers the schema of its table."
     )
 
-    def derived(self, values: OptionValues, fields: Fields) -> Schema:
+    def derived_schema(self, values: OptionValues, fields: Fields) -> Schema:
         return table_schema(fields, legacy=True)
 
     def table_type(self, fields: Fields) -> LogicalType:
@@ -327,7 +327,7 @@ class DebeziumAvroConfluent(_WithRegistry):
     sink_changes = RETRACT
     extension: ClassVar[str] = ""
 
-    def derived(self, values: OptionValues, fields: Fields) -> Schema:
+    def derived_schema(self, values: OptionValues, fields: Fields) -> Schema:
         return event_schema(fields)
 
     def table_type(self, fields: Fields) -> LogicalType:

@@ -37,7 +37,7 @@ from stateplan.connectors.formats.avro_schema import (
     schema_text,
 )
 from stateplan.connectors.formats.avro_values import MisfitError, SchemaMismatchError, field_reader
-from stateplan.connectors.formats.base import Fields, FileColumns, counted, frame_of
+from stateplan.connectors.formats.base import Fields, FileColumns, countable, frame_of
 from stateplan.connectors.formats.change_events import changes_of
 from stateplan.connectors.formats.json_rows import excerpt
 from stateplan.connectors.formats.schema_registry import Registry
@@ -257,10 +257,10 @@ class AvroDecoder(FrozenDataclass):
             return Place(line=int(present[i]) + 1)
 
         if not some:
-            return counted(frame_of([], self.fields)), present
+            return countable(frame_of([], self.fields)), present
         if self.as_json:
-            return counted(self._rows.frame(json_values(self._datum, some, place_of), place_of)), present
-        return counted(self._rows.messages(self._datum, some, 0, place_of)), present
+            return countable(self._rows.frame(json_values(self._datum, some, place_of), place_of)), present
+        return countable(self._rows.messages(self._datum, some, 0, place_of)), present
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file."""
@@ -288,7 +288,7 @@ class AvroDecoder(FrozenDataclass):
             yield self._framed(rows, records, of_file, place)
 
     def _framed(self, rows: RowReader, records: list[Any], of_file: FileColumns, place: Place) -> pl.DataFrame:
-        return counted(of_file.behind(rows.frame(records, lambda _: place), len(self.fields)))
+        return countable(of_file.behind(rows.frame(records, lambda _: place), len(self.fields)))
 
 
 def json_values(datum: DatumReader, data: list[bytes], place_of: PlaceOf) -> list[Any]:
@@ -337,10 +337,10 @@ class RegistryDecoder(FrozenDataclass):
 
             datum, rows = self._readers(number, self.fields, place_of(0))
             data_of = some if len(numbers) == len(some) else [some[i] for i in numbers.tolist()]
-            frames.append(counted(rows.messages(datum, data_of, 5, place_of)))
+            frames.append(countable(rows.messages(datum, data_of, 5, place_of)))
             places.append(at)
         if not frames:
-            return counted(frame_of([], self.fields)), present[:0]
+            return countable(frame_of([], self.fields)), present[:0]
         if len(frames) == 1:
             return frames[0], places[0]
         positions = np.concatenate(places)

@@ -22,7 +22,7 @@ from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import raw_dtype
 from stateplan.connectors.extras import require
 from stateplan.connectors.formats import avro_pieces
-from stateplan.connectors.formats.avro_files import written
+from stateplan.connectors.formats.avro_files import container_file
 from stateplan.connectors.formats.avro_json import encoded
 from stateplan.connectors.formats.avro_schema import Node, Schema, named_schemas, nullable_branch, standalone
 from stateplan.connectors.formats.avro_values import MisfitError, writer
@@ -158,7 +158,8 @@ class AvroEncoder(FrozenDataclass):
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
-        return written(self.schema, self.codec, avro_pieces.join_pieces(self._rows.pieces(df), df.height).to_list())
+        values = avro_pieces.join_pieces(self._rows.pieces(df), df.height).to_list()
+        return container_file(self.schema, self.codec, values)
 
 
 @dataclass

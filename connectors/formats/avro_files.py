@@ -100,7 +100,7 @@ def blocks(stream: BinaryIO) -> Iterator[tuple[Schema, int, bytes]]:
             raise ContainerError(f"a block is not compressed with {codec} ({str(error)[:80]})") from error
 
 
-def written(schema: Schema, codec: str, values: Sequence[bytes]) -> bytes:
+def container_file(schema: Schema, codec: str, values: Sequence[bytes]) -> bytes:
     """The bytes of a file.
 
     Args:

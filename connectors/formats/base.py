@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.common.errors import CatalogError, DataError, Place
-from stateplan.common.files import absolute, filesystem_of, local_path, modified, reached
+from stateplan.common.files import absolute, driver_errors, filesystem_of, local_path, modified
 from stateplan.common.options import Option, OptionType, OptionValues, Role, flag, parse_value
 from stateplan.common.types import LogicalType
 
@@ -342,7 +342,7 @@ def frame_of(rows: list[list[Any]], fields: Fields) -> pl.DataFrame:
     return pl.DataFrame([build_series(column(i), list(values), data_type) for i, (values, (_, data_type)) in columns])
 
 
-def counted(df: pl.DataFrame) -> pl.DataFrame:
+def countable(df: pl.DataFrame) -> pl.DataFrame:
     """``df``. If it has no columns, a frame with only the column ``kind``, so that its rows can be counted."""
     import polars as pl
 
@@ -368,7 +368,7 @@ class FileColumns:
         fs, inner = filesystem_of(self.path)
         local = local_path(self.path)
         try:
-            with reached():
+            with driver_errors():
                 info: dict[str, Any] = fs.info(inner)
         except OSError as error:
             raise DataError("DATA102", reason=error.strerror or error, place=Place(file=self.path)) from error

@@ -34,7 +34,7 @@ class BeforeAfter(Event):
         expected: a whole event, for messages.
         replica: what to do about a missing row before.
         wrapper: as in :class:`Event`; one field at most.
-        copied: fields that are read under a second name too, with it.
+        second_names: fields that are read under a second name too, with it.
     """
 
     op: str
@@ -44,7 +44,7 @@ class BeforeAfter(Event):
     expected: str
     replica: str
     wrapper: tuple[str, ...] = ()
-    copied: Mapping[str, str] = field(default_factory=dict)
+    second_names: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self, columns: Fields) -> Fields:
         row = row_type(list(columns))
@@ -59,9 +59,9 @@ class BeforeAfter(Event):
         part: Any = event
         for name in self.wrapper:
             part = event.get(name)
-        if not self.copied or not isinstance(part, dict):
+        if not self.second_names or not isinstance(part, dict):
             return event
-        row = {**part, **{second: part.get(name) for name, second in self.copied.items()}}
+        row = {**part, **{second: part.get(name) for name, second in self.second_names.items()}}
         return {**event, **dict.fromkeys(self.wrapper, row)} if self.wrapper else row
 
     def frame(self, df: pl.DataFrame) -> bool:
@@ -105,21 +105,21 @@ class OpField(Event):
         return [*columns, ("_op", STRING)]
 
     @property
-    def allowed(self) -> list[str]:
+    def kinds(self) -> list[str]:
         return [kind.short for kind in sorted(MODES[self.mode])]
 
     def frame(self, df: pl.DataFrame) -> bool:
-        return bool(df[column(self.position)].is_in(self.allowed).all(ignore_nulls=True))
+        return bool(df[column(self.position)].is_in(self.kinds).all(ignore_nulls=True))
 
     def row(self, row: list[Any]) -> BadEvent | None:
         op = row[self.position]
-        if op is None or op in self.allowed:
+        if op is None or op in self.kinds:
             return None
         if op in _KINDS:
             problem = f"a {op} in a table with 'op-json.mode' = '{self.mode}'"
         else:
             problem = f'unknown "_op" value "{str(op)[:80]}"'
-        return BadEvent(problem, ", ".join(self.allowed) + ' as "_op", or no such field for +I')
+        return BadEvent(problem, ", ".join(self.kinds) + ' as "_op", or no such field for +I')
 
     def changes(self, df: pl.DataFrame, width: int) -> tuple[pl.DataFrame, pl.Series]:
         kind = df[column(width)].replace_strict(_KINDS, default=RowKind.INSERT.value, return_dtype=pl.Int8)

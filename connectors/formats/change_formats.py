@@ -68,7 +68,7 @@ class ChangeFormat(LineFormat):
 
     Attributes:
         event_metadata: what can be read besides the columns.
-        added, gone: the texts before and after a row that is added, and one that is deleted.
+        insert_texts, delete_texts: the texts before and after a row that is added, and one that is deleted.
     """
 
     options: ClassVar[tuple[Option, ...]] = _OPTIONS
@@ -79,8 +79,8 @@ class ChangeFormat(LineFormat):
     by_name = True
     is_lines = True
     event_metadata: ClassVar[tuple[Metadata, ...]] = ()
-    added: ClassVar[tuple[str, str]]
-    gone: ClassVar[tuple[str, str]]
+    insert_texts: ClassVar[tuple[str, str]]
+    delete_texts: ClassVar[tuple[str, str]]
 
     def __init_subclass__(cls) -> None:
         cls.metadata = tuple((m.key, m.type) for m in cls.event_metadata)
@@ -125,7 +125,7 @@ class ChangeFormat(LineFormat):
     def make_encoder(self, values: OptionValues, fields: Fields) -> EncoderOfLines:
         from stateplan.connectors.formats.json_encode import EventEncoder, JsonWriter
 
-        return EventEncoder(JsonWriter.make(values, fields), self.added, self.gone)
+        return EventEncoder(JsonWriter.make(values, fields), self.insert_texts, self.delete_texts)
 
 
 def _fields_to_read(fields: Fields, projection: Sequence[int]) -> Fields:
@@ -160,8 +160,8 @@ class DebeziumJson(ChangeFormat):
         Metadata("source.table", "STRING", "table", within="source"),
         Metadata("source.properties", "MAP<STRING, STRING>", SOURCE_PROPERTIES),
     )
-    added = '{"before":null,"after":', ',"op":"c"}'
-    gone = '{"before":', ',"after":null,"op":"d"}'
+    insert_texts = '{"before":null,"after":', ',"op":"c"}'
+    delete_texts = '{"before":', ',"after":null,"op":"d"}'
 
     def event(self, values: OptionValues, names: tuple[str, ...]) -> Event:
         from stateplan.connectors.formats.change_events import BeforeAfter
@@ -177,7 +177,7 @@ class DebeziumJson(ChangeFormat):
             replica="the whole row before the change (in PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL makes "
             "Debezium send it)",
             wrapper=("payload",) if with_schema else (),
-            copied={"source": SOURCE_PROPERTIES},
+            second_names={"source": SOURCE_PROPERTIES},
         )
 
 
@@ -210,8 +210,8 @@ class CanalJson(ChangeFormat):
         Metadata("ingestion-timestamp", "TIMESTAMP_LTZ(3)", "ts", "BIGINT", "from_millis"),
         Metadata("event-timestamp", "TIMESTAMP_LTZ(3)", "es", "BIGINT", "from_millis"),
     )
-    added = '{"data":[', '],"type":"INSERT"}'
-    gone = '{"data":[', '],"type":"DELETE"}'
+    insert_texts = '{"data":[', '],"type":"INSERT"}'
+    delete_texts = '{"data":[', '],"type":"DELETE"}'
 
     def event(self, values: OptionValues, names: tuple[str, ...]) -> Event:
         from stateplan.connectors.formats.partial_old import DataOld
@@ -222,7 +222,7 @@ class CanalJson(ChangeFormat):
             update="UPDATE",
             delete="DELETE",
             ignored=("CREATE",),
-            listed=True,
+            has_lists=True,
             expected='{"data": [{..}], "old": [{..}] or null, "type": "INSERT", "UPDATE" or "DELETE"}',
             filters={name: p for name in ("database", "table") if (p := values[f"{name}.include"]) is not None},
         )
@@ -243,8 +243,8 @@ class MaxwellJson(ChangeFormat):
         Metadata("primary-key-columns", "ARRAY<STRING>", "primary_key_columns"),
         Metadata("ingestion-timestamp", "TIMESTAMP_LTZ(3)", "ts", "BIGINT", "from_seconds"),
     )
-    added = '{"data":', ',"type":"insert"}'
-    gone = '{"data":', ',"type":"delete"}'
+    insert_texts = '{"data":', ',"type":"insert"}'
+    delete_texts = '{"data":', ',"type":"delete"}'
 
     def event(self, values: OptionValues, names: tuple[str, ...]) -> Event:
         from stateplan.connectors.formats.partial_old import DataOld
@@ -255,7 +255,7 @@ class MaxwellJson(ChangeFormat):
             update="update",
             delete="delete",
             ignored=(),
-            listed=False,
+            has_lists=False,
             expected='{"data": {..}, "old": {..} or null, "type": "insert", "update" or "delete"}',
         )
 
@@ -274,8 +274,8 @@ class OggJson(ChangeFormat):
         Metadata("ingestion-timestamp", "TIMESTAMP_LTZ(6)", "current_ts", "STRING", "from_iso_text"),
         Metadata("event-timestamp", "TIMESTAMP_LTZ(6)", "op_ts", "STRING", "from_sql_text"),
     )
-    added = '{"before":null,"after":', ',"op_type":"I"}'
-    gone = '{"before":', ',"after":null,"op_type":"D"}'
+    insert_texts = '{"before":null,"after":', ',"op_type":"I"}'
+    delete_texts = '{"before":', ',"after":null,"op_type":"D"}'
 
     def event(self, values: OptionValues, names: tuple[str, ...]) -> Event:
         from stateplan.connectors.formats.change_events import BeforeAfter

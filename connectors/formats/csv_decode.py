@@ -26,7 +26,7 @@ from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType
 from stateplan.common.values.strict import strict_value
-from stateplan.connectors.formats.base import Fields, FileColumns, counted, frame_of
+from stateplan.connectors.formats.base import Fields, FileColumns, countable, frame_of
 from stateplan.connectors.formats.csv_rows import CsvLayout, CsvRows
 from stateplan.connectors.rejects import reject
 
@@ -141,15 +141,15 @@ class CsvDecoder(FrozenDataclass):
             first_line += len(lines)
             if not parts:
                 continue
-            yield counted(of_file.behind(pl.concat(parts), len(self.projection)))
+            yield countable(of_file.behind(pl.concat(parts), len(self.projection)))
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
         """See :meth:`connectors.formats.base.MessageDecoder.messages`."""
         present = np.fromiter((i for i, message in enumerate(data) if message is not None), np.int64)
         parts = list(self._messages([message for message in data if message is not None], present))
         if not parts:
-            return counted(frame_of([], [self.fields[i] for i in self.projection])), present[:0]
-        return counted(pl.concat([df for df, _ in parts])), np.concatenate([places for _, places in parts])
+            return countable(frame_of([], [self.fields[i] for i in self.projection])), present[:0]
+        return countable(pl.concat([df for df, _ in parts])), np.concatenate([places for _, places in parts])
 
     def _messages(
         self, data: list[bytes], places: npt.NDArray[np.int64]

@@ -25,7 +25,7 @@ from stateplan.common.files import Lines, line_chunks
 from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType, row_type
-from stateplan.connectors.formats.base import Fields, FileColumns, counted, frame_of
+from stateplan.connectors.formats.base import Fields, FileColumns, countable, frame_of
 from stateplan.connectors.formats.json_arrow import ArrowLines
 from stateplan.connectors.formats.json_rows import BadEvent, Number, RowReader
 
@@ -246,7 +246,7 @@ class RowDecoder:
         for df in self.lines.decode_file(path):
             rows, origin = self._rows(df)
             if origin is None:
-                yield counted(of_file.behind(rows, self.width))
+                yield countable(of_file.behind(rows, self.width))
             else:
                 yield self._with_metadata(rows, df, origin, of_file) if self.metadata else rows
 
@@ -256,7 +256,7 @@ class RowDecoder:
             rows, origin = self._rows(df)
             stamp = df[column(df.width - 1)]
             if origin is None:
-                rows = rows.select(columns(self.width)) if self.width else counted(pl.DataFrame(height=rows.height))
+                rows = rows.select(columns(self.width)) if self.width else countable(pl.DataFrame(height=rows.height))
             yield rows, stamp if origin is None else stamp[origin]
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
@@ -267,14 +267,14 @@ class RowDecoder:
         for df, at in self.lines.decode_messages(some, present):
             rows, origin = self._rows(df)
             if origin is None:
-                frames.append(counted(rows))
+                frames.append(countable(rows))
             else:
                 frames.append(self._with_metadata(rows, df, origin, of_file) if self.metadata else rows)
                 at = at[origin.to_numpy()]
             places.append(at)
         if not frames:
             empty, _ = self._rows(frame_of([], self.lines.slow.fields))
-            return counted(empty), present[:0]
+            return countable(empty), present[:0]
         return pl.concat(frames), np.concatenate(places)
 
     def _rows(self, df: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series | None]:

@@ -93,15 +93,15 @@ class JsonEncoder(LineEncoder):
 @dataclass
 class EventEncoder(LineEncoder):
     """Encoder of the formats of change events: +I and +U become an event that adds a row, -U and -D one that deletes
-    it. ``added`` and ``gone`` are the texts before and after the row in each."""
+    it. ``insert_texts`` and ``delete_texts`` are those before and after the row in each."""
 
     writer: JsonWriter
-    added: tuple[str, str]
-    gone: tuple[str, str]
+    insert_texts: tuple[str, str]
+    delete_texts: tuple[str, str]
 
     def lines(self, df: pl.DataFrame) -> pl.Series:
         rows = self.writer.objects(df).alias("row").to_frame()
-        insert_line, delete_line = self._around(self.added), self._around(self.gone)
+        insert_line, delete_line = self._around(self.insert_texts), self._around(self.delete_texts)
         if KIND not in df.columns:
             return rows.select(insert_line).to_series()
         kinds = rows.with_columns(df[KIND])

@@ -23,7 +23,7 @@ from typing import Any
 
 from stateplan.common.errors import DataError, Place
 from stateplan.common.frozen_dataclass import FrozenDataclass
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.types import CONSTRUCTED, LogicalType
 from stateplan.common.values.fields import (
     INTEGER_BITS,
@@ -71,10 +71,10 @@ class FieldError(Exception):
         super().__init__(path)
         self.path = path
         self.value = value
-        self.declared = data_type
+        self.data_type = data_type
 
     @property
-    def missing(self) -> bool:
+    def is_missing(self) -> bool:
         return self.value is _NO_VALUE
 
 
@@ -353,15 +353,15 @@ class RowReader(FrozenDataclass):
     def _field_error(self, error: FieldError, line: bytes, place: Place) -> DataError:
         """The error of a value that does not fit its column, or of a missing one."""
         name = ".".join(error.path)
-        if error.missing:
+        if error.is_missing:
             return DataError("DATA113", name=name, format_name=self.format_name, excerpt=excerpt(line), place=place)
         return DataError(
             "DATA112",
             shown=_short_text(error.value),
             name=name,
-            declared=error.declared.summary(),
+            declared=error.data_type.summary(),
             place=place,
-            expected=describe(error.declared, self.standard),
+            expected=describe(error.data_type, self.standard),
             hint=self._hint(line),
         )
 
@@ -470,7 +470,7 @@ def excerpt(line: bytes, limit: int = 200) -> str:
     line = line.rstrip(b"\r\n")
     text = line[: 4 * limit].decode("utf-8", "replace")
     if "\ufffd" in text[:limit]:
-        return f"x'{line[:_BYTES].hex()}{'...' if len(line) > _BYTES else ''}' ({counted(len(line), 'byte')})"
+        return f"x'{line[:_BYTES].hex()}{'...' if len(line) > _BYTES else ''}' ({amount(len(line), 'byte')})"
     return text if len(text) <= limit else text[:limit] + "..."
 
 

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import DataError, Place
-from stateplan.common.files import below_roots, filesystem_of, local_path, reached
-from stateplan.common.roots import held
+from stateplan.common.files import below_roots, driver_errors, filesystem_of, local_path
+from stateplan.common.roots import current_roots
 from stateplan.common.types import INT, LogicalType
 from stateplan.common.values.arrow import arrow_column
 from stateplan.common.values.nanoseconds import of_datetimes
-from stateplan.connectors.formats.base import FileColumns, counted
+from stateplan.connectors.formats.base import FileColumns, countable
 
 _BATCH_ROWS = 250_000
 
@@ -80,14 +80,16 @@ def _cast(series: pl.Series, data_type: LogicalType) -> pl.Series:
 
 def local_source(local: str) -> Any:
     """A local file for PyArrow. Raises OSError, and GatewayError GW012."""
-    return pa.OSFile(local, "rb") if held() is None else pa.PythonFile(open(local, "rb", opener=below_roots), "r")
+    if current_roots() is None:
+        return pa.OSFile(local, "rb")
+    return pa.PythonFile(open(local, "rb", opener=below_roots), "r")
 
 
 @dataclass
 class ParquetDecoder:
     """Decoder of the ``parquet`` format; see :class:`connectors.formats.base.Decoder`."""
 
-    wanted: list[tuple[str, LogicalType]]
+    fields: list[tuple[str, LogicalType]]
     metadata: tuple[str, ...]
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
@@ -99,7 +101,7 @@ class ParquetDecoder:
                     yield from self.frames(source, path)
             else:
                 fs, inner = filesystem_of(path)
-                with reached(), fs.open(inner, "rb") as source:
+                with driver_errors(), fs.open(inner, "rb") as source:
                     yield from self.frames(source, path)
         except (pa.ArrowInvalid, OSError) as error:
             code = "DATA102" if isinstance(error, FileNotFoundError) else "DATA131"
@@ -110,8 +112,8 @@ class ParquetDecoder:
         """The rows of an open file, whose path is for errors. Raises ArrowInvalid if it is not a Parquet file."""
         file = pq.ParquetFile(source)
         schema = file.schema_arrow
-        present = [name for name, _ in self.wanted if schema.get_field_index(name) >= 0]
-        for name, data_type in self.wanted:
+        present = [name for name, _ in self.fields if schema.get_field_index(name) >= 0]
+        for name, data_type in self.fields:
             if name in present and not _fits(data_type, schema.field(name).type):
                 raise DataError(
                     "DATA132",
@@ -129,12 +131,12 @@ class ParquetDecoder:
                 column(i): _cast(read[name], data_type)
                 if name in present
                 else pl.Series([None], dtype=data_type.polars()).extend_constant(None, batch.num_rows - 1)
-                for i, (name, data_type) in enumerate(self.wanted)
+                for i, (name, data_type) in enumerate(self.fields)
             }
-            yield counted(of_file.behind(pl.DataFrame(data) if data else read, len(self.wanted)))
+            yield countable(of_file.behind(pl.DataFrame(data) if data else read, len(self.fields)))
 
 
-def stored(array: Any, data_type: LogicalType) -> Any:
+def file_array(array: Any, data_type: LogicalType) -> Any:
     """An array as the file has it: texts and bytes with 32-bit offsets, day-time intervals as numbers."""
     if data_type.is_string:
         return array.cast(pa.string())
@@ -152,7 +154,7 @@ class ParquetEncoder:
 
     def encode(self, df: pl.DataFrame) -> bytes:
         """The bytes of one file."""
-        arrays = [arrow_column(df[column(i)], data_type, stored) for i, (_, data_type) in enumerate(self.fields)]
+        arrays = [arrow_column(df[column(i)], data_type, file_array) for i, (_, data_type) in enumerate(self.fields)]
         table = pa.table(arrays, names=[name for name, _ in self.fields])
         out = io.BytesIO()
         codec = "none" if self.compression == "uncompressed" else self.compression

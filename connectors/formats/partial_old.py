@@ -21,7 +21,7 @@ from stateplan.connectors.formats.change_events import changes_of
 from stateplan.connectors.formats.json_decode import Event
 from stateplan.connectors.formats.json_rows import BadEvent, Number
 
-FILLED = "@filled"
+HAS_WHOLE_OLD = "@filled"
 """Field of an event whose ``old`` holds whole rows."""
 
 _SCALARS = rb'(?:"(?:[^"\\\n]|\\.)*"|[-+.0-9eE,:\s]++|true|false)*'
@@ -38,7 +38,7 @@ class DataOld(Event):
     Attributes:
         names: of the columns.
         insert, update, delete: values of the field ``type``; ``ignored`` are those that change no rows.
-        listed: whether ``data`` and ``old`` are lists of rows.
+        has_lists: whether ``data`` and ``old`` are lists of rows.
         expected: a whole event, for messages.
         filters: patterns that a field of the event must match wholly for the event to count.
     """
@@ -48,14 +48,14 @@ class DataOld(Event):
     update: str
     delete: str
     ignored: tuple[str, ...]
-    listed: bool
+    has_lists: bool
     expected: str
     filters: Mapping[str, str] = field(default_factory=dict)
 
     def fields(self, columns: Fields) -> Fields:
         row = row_type(list(columns))
-        rows = LogicalType("ARRAY", children=(row,)) if self.listed else row
-        event_fields = [("data", rows), ("old", rows), ("type", STRING), (FILLED, BOOLEAN)]
+        rows = LogicalType("ARRAY", children=(row,)) if self.has_lists else row
+        event_fields = [("data", rows), ("old", rows), ("type", STRING), (HAS_WHOLE_OLD, BOOLEAN)]
         return event_fields + [(name, STRING) for name in self.filters]
 
     # pieces and frames
@@ -82,7 +82,7 @@ class DataOld(Event):
         update = kind == self.update
         if (data.is_null() & ~kind.is_in(self.ignored)).any() or (update & old.is_null()).any():
             return False
-        if not self.listed:
+        if not self.has_lists:
             return True
         after, before = data.filter(update), old.filter(update)
         if (before.list.len() < after.list.len()).any() or data.list.eval(pl.element().is_null()).list.any().any():
@@ -108,7 +108,7 @@ class DataOld(Event):
         data, old, kind, full_flags = df.get_columns()[:4]
         update, delete = (kind == self.update).to_numpy(), (kind == self.delete).to_numpy()
         events = np.flatnonzero(~kind.is_in(self.ignored).to_numpy())
-        if self.listed:
+        if self.has_lists:
             counts = data.list.len().fill_null(0).to_numpy().astype(np.int64)
             counts[kind.is_in(self.ignored).to_numpy()] = 0
             events = np.repeat(np.arange(df.height), counts)
@@ -156,13 +156,13 @@ class DataOld(Event):
         data, old = event.get("data"), event.get("old")
         if kind == self.update and old is not None:
             absent = [name for name in self.names if not _mentions(old, name)]
-            if self.listed and isinstance(data, list) and isinstance(old, list):
+            if self.has_lists and isinstance(data, list) and isinstance(old, list):
                 old = [_full_old(o, d, absent) for o, d in zip(old, data, strict=False)]
-            elif not self.listed:
+            elif not self.has_lists:
                 old = _full_old(old, data, absent)
         else:
             old = None
-        return {**event, "old": old, FILLED: True}
+        return {**event, "old": old, HAS_WHOLE_OLD: True}
 
     def row(self, row: list[Any]) -> BadEvent | None:
         data, old, kind = row[:3]
@@ -174,7 +174,7 @@ class DataOld(Event):
             return BadEvent(f'the "data" field of the {kind} event is null', self.expected)
         if kind == self.update and old is None:
             return BadEvent(f'the "old" field of the {kind} event is null', self.expected)
-        if self.listed and (None in data or (kind == self.update and (None in old or len(old) < len(data)))):
+        if self.has_lists and (None in data or (kind == self.update and (None in old or len(old) < len(data)))):
             return BadEvent(f"a row of the {kind} event is missing", self.expected)
         return None
 

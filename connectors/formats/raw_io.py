@@ -17,7 +17,7 @@ from stateplan.common.errors import DataError, Place
 from stateplan.common.files import line_chunks
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType
-from stateplan.connectors.formats.base import Fields, FileColumns, counted
+from stateplan.connectors.formats.base import Fields, FileColumns, countable
 from stateplan.connectors.formats.json_rows import excerpt
 
 _NUMBERS = {"BOOLEAN": "u1", "TINYINT": "i1", "SMALLINT": "i2", "INTEGER": "i4", "BIGINT": "i8", "FLOAT": "f4"} | {
@@ -163,7 +163,7 @@ class RawDecoder:
 
     def messages(self, data: Sequence[bytes | None]) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
         """The rows of some messages: one of each, also of NULL."""
-        return counted(self._frame(data, 1, None)), np.arange(len(data), dtype=np.int64)
+        return countable(self._frame(data, 1, None)), np.arange(len(data), dtype=np.int64)
 
     def read(self, path: str) -> Iterator[pl.DataFrame]:
         """The rows of one file: one of each line."""
@@ -173,7 +173,7 @@ class RawDecoder:
             df = self._frame(rows, first_line, path)
             first_line += len(rows)
             if df.height:
-                yield counted(of_file.behind(df, len(self.projection)))
+                yield countable(of_file.behind(df, len(self.projection)))
 
     def _frame(self, data: Sequence[bytes | None], first: int, file: str | None) -> pl.DataFrame:
         series = self.value.column(data, first, file)

@@ -18,9 +18,9 @@ from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from stateplan.common.errors import DataError, OptionError, Place, nearest, one_of
 from stateplan.common.failure_reasons import reason_of
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.common.redaction import SHORT, without
-from stateplan.common.secrets import has_reference, resolved
+from stateplan.common.secrets import has_reference, resolve_references
 from stateplan.connectors.formats.avro_schema import Schema, schema_text
 
 TIMEOUT_MS = 10_000
@@ -64,7 +64,7 @@ class Registry:
         """The value of an option with what references stand for; None for one that is not written."""
         name = f"{self.format}.{key}"
         text = self.options.get(name)
-        return None if text is None else resolved(text, name)
+        return None if text is None else resolve_references(text, name)
 
     def check(self, place: Place | None = None) -> None:
         """Checks what can be checked without the registry.
@@ -212,7 +212,7 @@ class Registry:
             except ValueError:
                 good = False
             if not good:
-                raise OptionError("OPT187", key=f"{self.format}.url", text=shown(text.strip()), place=place)
+                raise OptionError("OPT187", key=f"{self.format}.url", text=safe_url(text.strip()), place=place)
             host = parts.netloc.rpartition("@")[2]
             url = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
             own = None

@@ -24,14 +24,14 @@ _CONNECTION = (
         OptionType.STRING,
         "The database: `jdbc:postgresql://host:port/database`, with properties of the connection after `?`. Other "
         "databases are refused.",
-        required=True,
+        is_required=True,
     ),
     Option(
         "table-name",
         OptionType.STRING,
         "The table, `table` or `schema.table`. A name in double quotes is used exactly. Another name is also found in "
         "lower case, as in SQL.",
-        required=True,
+        is_required=True,
     ),
     Option("username", OptionType.STRING, "The user. With `password` or not at all."),
     Option("password", OptionType.STRING, "The password. Write a reference such as `${env:PGPASSWORD}`."),
@@ -45,7 +45,7 @@ _CONNECTION = (
         "compatible-mode",
         OptionType.STRING,
         "The database that another one imitates.",
-        refused="only PostgreSQL is supported",
+        only_default="only PostgreSQL is supported",
     ),
     Option(
         "connection.max-retry-timeout",

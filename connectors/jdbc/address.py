@@ -12,7 +12,7 @@ from urllib.parse import unquote, unquote_plus
 
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.redaction import is_secret
-from stateplan.common.secrets import resolved
+from stateplan.common.secrets import resolve_references
 from stateplan.connectors.jdbc.postgres import Server
 from stateplan.connectors.protocol import server_url
 
@@ -121,7 +121,7 @@ def server_of(
         OptionError: OPT120 or OPT121, a reference; OPT145, a URL that is none of PostgreSQL; OPT146, a property that
             is not known; OPT147, a password in the URL.
     """
-    match = _URL.fullmatch(resolved(url, "url", place).strip())
+    match = _URL.fullmatch(resolve_references(url, "url", place).strip())
     if match is None:
         kind = re.match(r"jdbc:([\w+-]+):", url)
         if kind is not None and kind[1] != "postgresql":

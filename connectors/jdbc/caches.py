@@ -24,13 +24,13 @@ class PartialLimits:
         keys: at most; None for any number.
         after_write: ms after which they are read again; None for never.
         after_access: ms without being requested; None for any time.
-        missing: whether it is kept that a key has no rows.
+        keeps_missing: whether it is kept that a key has no rows.
     """
 
     keys: int | None = None
     after_write: int | None = None
     after_access: int | None = None
-    missing: bool = True
+    keeps_missing: bool = True
 
 
 @dataclass
@@ -73,10 +73,12 @@ class PartialCache:
         if missing_keys.height or not parts:
             fresh_rows = read(missing_keys)
             parts.append(fresh_rows)
-            keys_to_cache = missing_keys if self.limits.missing else missing_keys.join(fresh_rows, on=names, how="semi")
+            new_keys = missing_keys
+            if not self.limits.keeps_missing:
+                new_keys = missing_keys.join(fresh_rows, on=names, how="semi")
             stamps = [pl.lit(now, pl.Int64).alias(_WRITTEN_AT), pl.lit(now, pl.Int64).alias(_LAST_USE)]
-            self._keys = pl.concat([self._keys, keys_to_cache.with_columns(stamps)])
-            exact = fresh_rows.join(keys_to_cache, on=names, how="semi")
+            self._keys = pl.concat([self._keys, new_keys.with_columns(stamps)])
+            exact = fresh_rows.join(new_keys, on=names, how="semi")
             self._rows = exact if self._rows is None else pl.concat([self._rows, exact])
             self._drop_most()
         return pl.concat(parts)

@@ -41,8 +41,8 @@ class JdbcCatalogType(CatalogType):
     name = "jdbc"
     options = (
         Option("base-url", _STRING, "URL of the server without a database: `jdbc:postgresql://host:port`.",
-               required=True),
-        Option("default-database", _STRING, "The database that is current after USE CATALOG.", required=True),
+               is_required=True),
+        Option("default-database", _STRING, "The database that is current after USE CATALOG.", is_required=True),
         Option("username", _STRING, "User of the server."),
         Option("password", _STRING, "Password of the user. A reference such as `${env:PGPASSWORD}` keeps it out of "
                "files."),
@@ -140,7 +140,7 @@ class JdbcCatalog(ExternalCatalog):
                     "CAT117.type_of_column",
                     column=column.name,
                     table=f"{self.name}.{database}.{table_info.path}",
-                    type=column.declared,
+                    type=column.sql_type,
                     types=_TYPES,
                     connector=self.kind,
                 )

@@ -53,17 +53,17 @@ class Column:
         name: as the database has it.
         type: internal name, such as ``int8``; ``_int8`` for an array. Of a domain, that of its base.
         modifier: of the type (``atttypmod``): length, or precision and scale; -1 for none.
-        declared: the type as SQL, such as ``numeric(10,2)``.
+        sql_type: the type as SQL, such as ``numeric(10,2)``.
         not_null: whether NULL is refused.
-        generated: whether the database alone makes its values.
+        is_generated: whether the database alone makes its values.
     """
 
     name: str
     type: str
     modifier: int
-    declared: str
+    sql_type: str
     not_null: bool
-    generated: bool
+    is_generated: bool
 
 
 @dataclass(frozen=True)
@@ -338,7 +338,7 @@ def column_of(table: TableInfo, server: Server, name: str, data_type: LogicalTyp
             "RUN145",
             column=name,
             name=table.path,
-            actual=column.declared,
+            actual=column.sql_type,
             declared=data_type,
             server=server.summary,
             fitting=fitting(column),

@@ -38,7 +38,7 @@ from stateplan.connectors.jdbc.columns import (
 )
 from stateplan.connectors.jdbc.postgres import Server, close, persistent, quote_name, receiving
 from stateplan.connectors.protocol import Lookup, SourceTable
-from stateplan.connectors.retries import Again
+from stateplan.connectors.retries import KeyRetries
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,7 +73,7 @@ class JdbcLookup(Lookup):
         caching: what is kept of it.
         retries: how often a query is tried again whose connection broke.
         key: names what a worker keeps of the table; of the job.
-        again: how keys without rows are looked up again; None for not at all.
+        key_retries: how keys without rows are looked up again; None for not at all.
     """
 
     server: Server
@@ -82,12 +82,12 @@ class JdbcLookup(Lookup):
     caching: Caching
     retries: int
     key: str
-    again: Again | None = None
+    key_retries: KeyRetries | None = None
 
-    def retrying(self, again: Again) -> JdbcLookup:
+    def retrying(self, key_retries: KeyRetries) -> JdbcLookup:
         """Retries happen before the cache is filled: it keeps the result of the last retry. As in Flink, a cache of the
         whole table has no retries."""
-        return self if self.caching.full is not None else replace(self, again=again)
+        return self if self.caching.full is not None else replace(self, key_retries=key_retries)
 
     @property
     def by_key(self) -> bool:  # type: ignore[override]  # read only
@@ -111,9 +111,9 @@ class JdbcLookup(Lookup):
         keys = keys.filter(pl.all_horizontal(pl.all().is_not_null()))
 
         def read(some: pl.DataFrame) -> pl.DataFrame:
-            if self.again is None:
+            if self.key_retries is None:
                 return self._read(resources, some)
-            return self.again.rows(now, some, lambda rest: self._read(resources, rest))
+            return self.key_retries.rows(now, some, lambda rest: self._read(resources, rest))
 
         if self.caching.partial is None:
             return read(keys)
@@ -150,7 +150,7 @@ class _Resources:
         self.pool = _Pool(lookup)
         self.threads = ThreadPoolExecutor(_CONNECTIONS, "jdbc-lookup")
         self.lock = threading.Lock()
-        self.used = time.monotonic()
+        self.last_use = time.monotonic()
         self._partial: dict[tuple[str, ...], PartialCache] = {}
         self._full: FullCache | None = None
 
@@ -180,7 +180,7 @@ def _resources_of(lookup: JdbcLookup) -> _Resources:
         if lookup.key not in _TABLES:
             _TABLES[lookup.key] = _Resources(lookup)
         resources = _TABLES[lookup.key]
-        resources.used = time.monotonic()
+        resources.last_use = time.monotonic()
         return resources
 
 
@@ -194,7 +194,7 @@ def _watch() -> None:
 def _close_unused() -> None:
     with _LOCK:
         for key, resources in list(_TABLES.items()):
-            silent = time.monotonic() - resources.used
+            silent = time.monotonic() - resources.last_use
             if silent >= _DROP_AFTER:
                 _TABLES.pop(key).close()
             elif silent >= _CLOSE_AFTER:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from stateplan.common.errors import DataError, RunError, StateplanError, nearest
 from stateplan.common.redaction import is_secret, without
-from stateplan.common.secrets import resolved, unresolved
+from stateplan.common.secrets import resolve_references, unresolved
 from stateplan.connectors import retries
 from stateplan.connectors.extras import require
 
@@ -106,7 +106,7 @@ class Server:
     @cached_property
     def _conninfo(self) -> dict[str, str]:
         """What is given to libpq."""
-        return {key: resolved(value, key) for key, value in self._references().items()}
+        return {key: resolve_references(value, key) for key, value in self._references().items()}
 
     def _references(self) -> dict[str, str]:
         """The same with references as they are written."""

@@ -156,7 +156,7 @@ class TableReader:
                 name=table.path,
                 column=column.name,
                 server=self.server.summary,
-                problem=f"is {column.declared} and cannot be cut into ranges of numbers",
+                problem=f"is {column.sql_type} and cannot be cut into ranges of numbers",
                 expected="a column of numbers",
             )
         return quote_name(column.name)

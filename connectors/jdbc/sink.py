@@ -123,11 +123,11 @@ class Target:
         column, data_type = self.columns[position]
         name = f"{table}.c{position}"
         if data_type.is_string and column.type not in ("text", "varchar", "bpchar", "name"):
-            return f"{name}::{column.declared}"
+            return f"{name}::{column.sql_type}"
         if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE" and column.type == "timestamptz":
             return f"{name}::timestamptz"
         if data_type.root == "ARRAY" and f"_{staged_type(data_type)[:-2]}" != column.type:
-            return f"{name}::{column.declared}"
+            return f"{name}::{column.sql_type}"
         return name
 
     @property
@@ -158,7 +158,7 @@ class Target:
         if column.type == "bpchar":
             return f"{value}::bpchar"
         is_rounded = column.type in ("numeric", "time", "timestamp", "timestamptz") and column.modifier >= 0
-        return f"{value}::{column.declared}" if is_rounded else value
+        return f"{value}::{column.sql_type}" if is_rounded else value
 
     @property
     def is_direct(self) -> bool:
@@ -214,7 +214,7 @@ class JdbcSink(Sink):
         return f"{self.server.database}.{self.name}"
 
     @property
-    def ordered(self) -> bool:  # type: ignore[override]  # read only
+    def keeps_order(self) -> bool:  # type: ignore[override]  # read only
         return bool(self.primary_key)
 
     @property
@@ -314,7 +314,7 @@ class JdbcSink(Sink):
             (column_of(table, self.server, name, data_type, True), data_type) for name, data_type in self.fields
         )
         for column, _ in columns:
-            if column.generated:
+            if column.is_generated:
                 raise RunError(
                     "RUN145.unusable",
                     column=column.name,
@@ -427,15 +427,15 @@ class JdbcSink(Sink):
         last = epochs.get(self.uid, -1)
         last_mark = Mark.of(last, epochs.get(self._input_uid)) if last >= 0 else None
 
-        def refuse(how: EpochOrder) -> RunError:
-            return self._refusal(how, target, last_mark, epoch)
+        def refuse(order: EpochOrder) -> RunError:
+            return self._refusal(order, target, last_mark, epoch)
 
         return self.ledger.is_done(epoch, last_mark, self._place, refuse, others)
 
-    def _refusal(self, how: EpochOrder, target: Target, last_mark: Mark | None, epoch: int) -> RunError:
+    def _refusal(self, order: EpochOrder, target: Target, last_mark: Mark | None, epoch: int) -> RunError:
         """The database has other micro-batches than the checkpoint."""
-        what = f"table '{target.table.path}' in {self.server.summary}"
-        return refusal(how, what, last_mark, epoch, self._expected, "RUN150")
+        subject = f"table '{target.table.path}' in {self.server.summary}"
+        return refusal(order, subject, last_mark, epoch, self._expected, "RUN150")
 
     def _create(self, connection: Any, table: str) -> None:
         statement = _CREATE.format(table=table)

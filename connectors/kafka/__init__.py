@@ -49,7 +49,7 @@ _COMMON = (
         f"{PREFIX}bootstrap.servers",
         _TEXT,
         "Addresses of brokers, `host:port`, separated by commas.",
-        required=True,
+        is_required=True,
     ),
     Option(
         "key.fields-prefix",
@@ -195,7 +195,7 @@ _SINKS = alike(
 
 _PROPERTIES = (
     *(Option(PREFIX + name, _TEXT, _SETTING, no_effect=reason) for name, reason in NO_EFFECT.items()),
-    *(Option(PREFIX + name, _TEXT, _SETTING, refused=reason) for name, reason in REFUSED_KEYS.items()),
+    *(Option(PREFIX + name, _TEXT, _SETTING, only_default=reason) for name, reason in REFUSED_KEYS.items()),
     Option(
         f"{PREFIX}*",
         _TEXT,

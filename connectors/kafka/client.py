@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import OptionError, RunError, StateplanError
 from stateplan.common.redaction import is_secret, without
-from stateplan.common.secrets import resolved, unresolved
+from stateplan.common.secrets import resolve_references, unresolved
 from stateplan.connectors.extras import require
 from stateplan.connectors.kafka.properties import LOGIN, OWN, PREFIX, time_out, translated
 from stateplan.connectors.protocol import Table
@@ -183,7 +183,7 @@ class Brokers:
 
     def _resolved_properties(self) -> dict[str, str]:
         return {
-            PREFIX + name: text if name == LOGIN else resolved(text, PREFIX + name)
+            PREFIX + name: text if name == LOGIN else resolve_references(text, PREFIX + name)
             for name, text in self.properties.items()
         }
 

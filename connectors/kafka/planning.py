@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stateplan.common.errors import RunError, nearest
 from stateplan.connectors.alignment import Aligner
 from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, SharedConsumer, passes, shared_consumer
-from stateplan.connectors.kafka.reading import lost_messages
 from stateplan.connectors.kafka.samples import Marks, Offsets, Place, mean_size
+from stateplan.connectors.kafka.split_reader import lost_messages
 from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.kafka.tables import Bound, Limits
 from stateplan.connectors.protocol import Offset

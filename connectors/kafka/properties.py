@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from stateplan.common.errors import OptionError, Place, nearest
-from stateplan.common.secrets import has_reference, resolved
+from stateplan.common.secrets import has_reference, resolve_references
 from stateplan.connectors.protocol import server_url
 
 PREFIX = "properties."
@@ -336,7 +336,7 @@ def _with_values(text: str, place: Place | None) -> str:
     """A login with what references stand for. A value that is in quotes may have quotes itself."""
     parts = _QUOTED_TEXT.split(text)  # in turn outside and inside of quotes
     parts[1::2] = map(_unescaped, parts[1::2])
-    parts = [resolved(part, PREFIX + LOGIN, place) for part in parts]
+    parts = [resolve_references(part, PREFIX + LOGIN, place) for part in parts]
     parts[1::2] = [re.sub(r'(["\\])', r"\\\1", part) for part in parts[1::2]]
     return '"'.join(parts)
 

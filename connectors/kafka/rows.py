@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import polars as pl
 
-    from stateplan.connectors.kafka.reading import Batch
+    from stateplan.connectors.kafka.split_reader import Batch
 
 _PLACE = "place of the message"
 _TIME_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")

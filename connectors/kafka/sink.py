@@ -140,7 +140,7 @@ class TransactionalSink(KafkaSink):
     name: str = ""
     _open: list[Transactions] = field(default_factory=list, repr=False, compare=False)
     _looked: list[int] = field(default_factory=list, repr=False, compare=False)
-    ordered = True
+    keeps_order = True
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_open": []}

@@ -18,8 +18,8 @@ from stateplan.connectors.history import PastSplit, RepeatableSource
 from stateplan.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.connectors.kafka.history import past_splits
 from stateplan.connectors.kafka.planning import Planner, splits_between
-from stateplan.connectors.kafka.reading import read_split
 from stateplan.connectors.kafka.rows import Rows
+from stateplan.connectors.kafka.split_reader import read_split
 from stateplan.connectors.kafka.splits import KafkaSplit, merge_splits
 from stateplan.connectors.kafka.tables import END, START, Bound, Limits, topics_of
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable

@@ -180,7 +180,7 @@ class Transactions:
             # Brokers forget the offsets of a group that has been idle for long.
             return (
                 None
-                if order is EpochOrder.LOST
+                if order is EpochOrder.NO_EPOCHS
                 else refusal(order, f"table {self.brokers.table}", last_mark, epoch, expected_epoch)
             )
 

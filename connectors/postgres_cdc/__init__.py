@@ -41,20 +41,20 @@ class PostgresCdc(Connector):
     single_reader = "its replication slot serves one reader, and forgets what that has read"
     description = "Rows of PostgreSQL tables, and their changes from the log of the server."
     options = alike(
-        Option("hostname", _TEXT, "Name or address of the server.", required=True),
+        Option("hostname", _TEXT, "Name or address of the server.", is_required=True),
         Option("port", _NUMBER, "Port of the server.", default=5432, minimum=1),
-        Option("username", _TEXT, "User, with the right REPLICATION.", required=True),
-        Option("password", _TEXT, "Password of the user.", required=True),
-        Option("database-name", _TEXT, "The database.", required=True),
-        Option("schema-name", OptionType.REGEX, "Regular expression for the schema of the tables.", required=True),
-        Option("table-name", OptionType.REGEX, "Regular expression for the names of the tables.", required=True),
-        Option("slot.name", _TEXT, "Replication slot. It is made if it is missing, and stays.", required=True),
+        Option("username", _TEXT, "User, with the right REPLICATION.", is_required=True),
+        Option("password", _TEXT, "Password of the user.", is_required=True),
+        Option("database-name", _TEXT, "The database.", is_required=True),
+        Option("schema-name", OptionType.REGEX, "Regular expression for the schema of the tables.", is_required=True),
+        Option("table-name", OptionType.REGEX, "Regular expression for the names of the tables.", is_required=True),
+        Option("slot.name", _TEXT, "Replication slot. It is made if it is missing, and stays.", is_required=True),
         Option(
             "decoding.plugin.name",
             _TEXT,
             "Plug-in of the server that decodes its log.",
             default="pgoutput",
-            refused="the log is read with pgoutput, which every server has, and the changes are the same",
+            only_default="the log is read with pgoutput, which every server has, and the changes are the same",
         ),
         Option(
             "changelog-mode",
@@ -132,11 +132,11 @@ class PostgresCdc(Connector):
             default="initial",
             values=("initial", "never"),
         ),
-        Option("debezium.*", _TEXT, "Other options of Debezium.", refused=_DEBEZIUM),
+        Option("debezium.*", _TEXT, "Other options of Debezium.", only_default=_DEBEZIUM),
         flag(
             "scan.newly-added-table.enabled",
             "Whether to copy tables that come to match the names later.",
-            refused="tables are looked for when a job begins; start with a new checkpoint",
+            only_default="tables are looked for when a job begins; start with a new checkpoint",
         ),
         flag("scan.incremental.snapshot.enabled", "Whether to copy in chunks.", no_effect=_CHUNKS),
         *alike(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stateplan.common.changelog import KIND, RowKind
 from stateplan.common.errors import DataError
-from stateplan.common.secrets import resolved
+from stateplan.common.secrets import resolve_references
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.postgres import quote_name
 from stateplan.connectors.postgres_cdc.pgoutput import (
@@ -195,7 +195,7 @@ class RowReader:
         height = len(millis)
         same = {"table_name": table, "schema_name": schema}
         if "database_name" in self.metadata:
-            same["database_name"] = resolved(self.database, "database-name")
+            same["database_name"] = resolve_references(self.database, "database-name")
         columns = []
         for i, key in enumerate(self.metadata, len(self.fields)):
             if key == "op_ts":

@@ -308,7 +308,7 @@ class Slot:
                     "RUN145",
                     column=name,
                     name=table.path,
-                    actual=column.declared,
+                    actual=column.sql_type,
                     declared=data_type,
                     server=server,
                     fitting=fitting(column),

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind, joined
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind, union_mode
 from stateplan.common.errors import PlanError, nearest
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.ttl import NEVER, parse_ttl
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef, marked_refs
@@ -259,7 +259,7 @@ class ExecNode(PlanModel):
             inputs: the kinds of changes that each input emits.
             update_before: whether those who read this node need the old rows of updates.
         """
-        return joined(inputs) if self.EMITS is None else self.EMITS
+        return union_mode(inputs) if self.EMITS is None else self.EMITS
 
     def needs_update_before(self, position: int, update_before: bool) -> bool:
         """Whether the input at ``position`` has to send the old rows of updates, where ``update_before`` says whether
@@ -415,7 +415,7 @@ def check_states(entries: Sequence[StateMetadata], names: Sequence[str], title: 
             (the name of one state and the index of another).
     """
     slots = ", ".join(f"{i} {name}" for i, name in enumerate(names))
-    expected = f"{counted(len(names), 'entry', 'entries')} for {title}: {slots}"
+    expected = f"{amount(len(names), 'entry', 'entries')} for {title}: {slots}"
     if len(entries) != len(names):
         raise custom_error(
             PlanError("PLAN061", title=title, entries=entries, expected=expected),

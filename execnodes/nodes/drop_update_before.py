@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from stateplan.common.changelog import ChangelogMode, RowKind, joined
+from stateplan.common.changelog import ChangelogMode, RowKind, union_mode
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.registry import exec_node
@@ -27,7 +27,7 @@ class DropUpdateBefore(ExecNode):
     PASSES_ROWS: ClassVar[bool] = True
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
-        mode = joined(inputs)
+        mode = union_mode(inputs)
         return None if mode is None else mode - {RowKind.UPDATE_BEFORE}
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

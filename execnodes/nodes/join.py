@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
-from stateplan.common.changelog import ChangelogMode, joined, updating
+from stateplan.common.changelog import ChangelogMode, union_mode, updating
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
 from stateplan.execnodes.model import NULL_IS_EMPTY, Index
@@ -48,7 +48,7 @@ class Join(StatefulNode):
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
         if self.join_spec.join_type in ("INNER", "SEMI"):
-            return joined(inputs)
+            return union_mode(inputs)
         return updating(update_before)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import model_validator
 
-from stateplan.common.changelog import ChangelogMode, joined, updating
+from stateplan.common.changelog import ChangelogMode, union_mode, updating
 from stateplan.common.errors import PlanError
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import ALL_INPUTS, EACH, FieldRef, Ref
@@ -92,7 +92,7 @@ class MultiJoin(StatefulNode):
         return tuple(t for row in inputs for t in field_types(row))
 
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
-        return updating(update_before) if "LEFT" in self.join_types else joined(inputs)
+        return updating(update_before) if "LEFT" in self.join_types else union_mode(inputs)
 
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)

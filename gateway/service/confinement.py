@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from stateplan.common.errors import GatewayError, OptionError, Place, one_of
-from stateplan.common.files import UrlError, below, place_of, real_path, shown
+from stateplan.common.files import UrlError, below, place_of, real_path, safe_url
 from stateplan.common.roots import Roots
 from stateplan.common.secrets import has_reference, references
 from stateplan.common.settings import current_key
@@ -169,7 +169,7 @@ def _root(text: str) -> str:
         reason = "it is empty"
     except UrlError as error:
         reason = error.values.get("reason") or "it is neither a folder nor a URL"
-    raise GatewayError("GW017", what=f"the root '{shown(text)}'", reason=reason)
+    raise GatewayError("GW017", what=f"the root '{safe_url(text)}'", reason=reason)
 
 
 def _names_a_path(key: str) -> bool:

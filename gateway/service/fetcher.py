@@ -186,7 +186,7 @@ class ResultFetcher:
         if frames:
             all_rows = frames[0] if len(frames) == 1 else pl.concat(frames, how="vertical")
             return Rows(self.columns, self._result.zone, all_rows)
-        return None if self._channel.ended else Rows(self.columns, self._result.zone)
+        return None if self._channel.is_exhausted else Rows(self.columns, self._result.zone)
 
     def close(self) -> None:
         """Drops the result; the job of a query ends."""

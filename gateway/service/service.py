@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import GatewayError, OptionError, Place, StateplanError
-from stateplan.common.readable import bytes_text, counted
-from stateplan.common.redaction import HIDDEN, redacted
+from stateplan.common.readable import amount, bytes_text
+from stateplan.common.redaction import MASK, redacted
 from stateplan.common.roots import holding
 from stateplan.common.settings import OPTIONS
 from stateplan.gateway.protocol import PageKind, ResultPage
@@ -298,7 +298,7 @@ class SqlGatewayService:
             self.jobs.list(_entry_of(job))
         running_jobs = [job for job in stored_jobs if job.status == RUNNING]
         if running_jobs:
-            jobs = counted(len(running_jobs), "job")
+            jobs = amount(len(running_jobs), "job")
             _log.info("%s that ran when the gateway stopped will continue", jobs)
             self._restarts.run(partial(self._restart, store, running_jobs))
 
@@ -379,10 +379,8 @@ class SqlGatewayService:
         Raises:
             OptionError: OPT126, another secret, which the job needs.
         """
-        options = {
-            key: self._options.get(key, text) if HIDDEN in text else text for key, text in record.options.items()
-        }
-        missing_keys = [key for key, text in options.items() if HIDDEN in text]
+        options = {key: self._options.get(key, text) if MASK in text else text for key, text in record.options.items()}
+        missing_keys = [key for key, text in options.items() if MASK in text]
         for key in missing_keys:
             if key in OPTIONS or key.startswith("spark."):
                 raise OptionError("OPT126", key=key)

@@ -40,7 +40,7 @@ class LookupHint:
 _OPTIONS = {
     option.key: option
     for option in (
-        Option("table", OptionType.STRING, "Name or alias of the table.", required=True),
+        Option("table", OptionType.STRING, "Name or alias of the table.", is_required=True),
         Option("async", OptionType.BOOLEAN, "Whether lookups run beside each other."),
         Option("output-mode", OptionType.ENUM, "Of asynchronous lookups.", values=("ordered", "allow_unordered")),
         Option("capacity", OptionType.INTEGER, "Asynchronous lookups at once."),

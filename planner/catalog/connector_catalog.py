@@ -61,7 +61,7 @@ class ConnectedCatalog(Catalog):
 
     def create_database(self, database: Database) -> bool:
         if database.comment or database.options:
-            raise self._catalog.refused("keep comments and options of databases")
+            raise self._catalog.refusal("keep comments and options of databases")
         with self._changing():
             return self._catalog.create_database(database.name)
 
@@ -115,7 +115,7 @@ class ConnectedCatalog(Catalog):
     def replace(self, item: CatalogObject) -> None:
         identifier = item.identifier
         if not isinstance(item, CatalogTable):
-            raise self._catalog.refused("keep views")
+            raise self._catalog.refusal("keep views")
         with self._changing():
             self._catalog.alter_table(identifier.database, identifier.name, item.options)
 
@@ -134,7 +134,7 @@ class ConnectedCatalog(Catalog):
             CatalogError: CAT110, it is a view; CAT117, it has what only a session can compute.
         """
         if not isinstance(item, CatalogTable):
-            raise self._catalog.refused("keep views", "CREATE TEMPORARY VIEW makes one of this session")
+            raise self._catalog.refusal("keep views", "CREATE TEMPORARY VIEW makes one of this session")
         schema = item.schema
         other = next((column for column in schema.columns if not column.is_physical), None)
         unsupported_part = None
@@ -178,7 +178,7 @@ class _NoFunctions(MutableMapping[tuple[str, str], CatalogFunction]):
         raise KeyError(key)
 
     def __setitem__(self, key: tuple[str, str], function: CatalogFunction) -> None:
-        raise self._catalog.refused("keep functions", "CREATE TEMPORARY FUNCTION makes one of this session")
+        raise self._catalog.refusal("keep functions", "CREATE TEMPORARY FUNCTION makes one of this session")
 
     def __delitem__(self, key: tuple[str, str]) -> None:
         raise KeyError(key)

@@ -23,7 +23,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from stateplan.common.errors import CatalogError, Place
-from stateplan.common.files import absolute, checked, filesystem_of, local_path
+from stateplan.common.files import absolute, filesystem_of, local_path, rooted_path
 from stateplan.common.paths import AnyPath, RemotePath, remove_tree, write_whole
 from stateplan.planner.catalog.catalogs import Catalog, Database
 from stateplan.planner.catalog.definitions import (
@@ -82,7 +82,7 @@ def disk(action: str, path: AnyPath) -> Iterator[None]:
     """Within, an error of the operating system becomes CatalogError CAT113. Raises GatewayError GW012 for a local path
     that is not below a root, where roots are held."""
     if isinstance(path, Path):
-        checked(str(path))
+        rooted_path(str(path))
     try:
         yield
     except OSError as error:

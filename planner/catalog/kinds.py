@@ -61,7 +61,7 @@ OWN: dict[str, OwnType] = {
         OwnType(
             FILE,
             (
-                Option("path", OptionType.STRING, "The folder of its files, as a path or URL.", required=True),
+                Option("path", OptionType.STRING, "The folder of its files, as a path or URL.", is_required=True),
                 Option("default-database", OptionType.STRING, _DATABASE, default="default"),
             ),
             ("path",),

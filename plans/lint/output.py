@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stateplan.common.errors import Place
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.engine import AppliedFix, Finding, Report
 from stateplan.plans.lint.rule import Severity
@@ -39,10 +39,10 @@ def _place_text(place: Place) -> str:
 def summary(reports: Sequence[Report], fix_count: int = 0) -> str:
     """``3 warnings and 1 advice in 2 plans, 2 of them fixable with --fix; 1 suppressed``."""
     findings = [f for report in reports for f in report.findings]
-    plans = counted(len(reports), "plan")
+    plans = amount(len(reports), "plan")
     advices = sum(1 for f in findings if f.severity is Severity.ADVICE)
     warnings = len(findings) - advices
-    parts = [counted(warnings, "warning")] if warnings else []
+    parts = [amount(warnings, "warning")] if warnings else []
     parts += [f"{advices} advice"] if advices else []
     text = " and ".join(parts) + f" in {plans}" if parts else f"nothing found in {plans}"
     fixable = sum(1 for f in findings if f.fixable)

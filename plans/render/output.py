@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stateplan.common.errors import PlanError
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument
 
@@ -19,8 +19,8 @@ def write_beside(document: PlanDocument | None, target: str, text: str) -> None:
         PlanError: PLAN183, when that file is the plan itself, or another plan; else as :func:`storage.write_bytes`.
     """
     if storage.exists(target) and _is_plan(target):
-        own = document is not None and document.file is not None and shown(target) == shown(document.file)
-        raise PlanError("PLAN183", shown=shown(target), wording="the plan itself" if own else "a plan")
+        own = document is not None and document.file is not None and safe_url(target) == safe_url(document.file)
+        raise PlanError("PLAN183", shown=safe_url(target), wording="the plan itself" if own else "a plan")
     storage.write_bytes(target, text.encode("utf-8"), overwrite=True)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from html import escape
 
-from stateplan.common.readable import ago, bytes_text, counted, in_columns
+from stateplan.common.readable import ago, amount, bytes_text, in_columns
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.plans.document import ttl_text
 from stateplan.plans.render.chart import MOST, Axis, Panel
@@ -60,7 +60,7 @@ def _sentences(advice: StateAdvice) -> list[str]:
     uses = ", ".join(f"{h.total:,} {use} (oldest {ago(h.oldest, 0)})" for use, h in advice.uses.items())
     lines = [f"rows used in {ago(advice.observed, 0)}: {uses or 'none'}"]
     if advice.own is None:
-        lines.append(f"{counted(total, 'use')} of {FEWEST} that a TTL is advised from, at least")
+        lines.append(f"{amount(total, 'use')} of {FEWEST} that a TTL is advised from, at least")
     else:
         assert advice.ttl is not None
         at = advice.at(advice.ttl)
@@ -111,7 +111,7 @@ def _bar(share: float) -> str:
 
 def summary(advised: Advised) -> str:
     """One line for all."""
-    return f"{counted(len(advised.assignments), 'TTL')} of {counted(len(advised.states), 'state')} would change"
+    return f"{amount(len(advised.assignments), 'TTL')} of {amount(len(advised.states), 'state')} would change"
 
 
 # ---- plots -----------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def to_svg(advised: Advised) -> str:
         Panel("uses missed, %", [(s.selector, _shares(s, curves[s.selector])) for s in states], "{:.4g}".format),
         Panel("rows kept", [(s.selector, [(math.log10(p.ttl), p.rows) for p in curves[s.selector]]) for s in states]),
     )
-    about = f"{counted(len(states), 'state')} after micro-batch {advised.report.snapshot.batch}"
+    about = f"{amount(len(states), 'state')} after micro-batch {advised.report.snapshot.batch}"
     axis = Axis(low, high, ticks, "TTL, logarithmic")
     return chart_svg(f"TTLs for {advised.report.snapshot.folder.name}", about, panels, axis)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath
-from stateplan.common.readable import bytes_text, counted
+from stateplan.common.readable import amount, bytes_text
 from stateplan.plans.render.chart import MOST, Panel, Points, numbers, times
 from stateplan.plans.render.chart import to_svg as chart_svg
 from stateplan.runtime.metrics.log import read_job, read_metrics
@@ -96,7 +96,7 @@ def _series(records: Sequence[BatchMetrics], key: Key, name: str) -> Series:
 def to_svg(state_history: History, title: str) -> str:
     """Two panels over one axis of time: stored rows above, bytes below; a line per state, its name and last value."""
     first, last = state_history.batches[0], state_history.batches[-1]
-    about = f"{counted(len(state_history.series), 'state')}, micro-batches {first} to {last}"
+    about = f"{amount(len(state_history.series), 'state')}, micro-batches {first} to {last}"
     if any(s.partial for s in state_history.series):
         about += "; state from before the records is not counted"
     axis, xs = numbers(first, last, "micro-batch"), state_history.batches

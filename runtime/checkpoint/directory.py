@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import CheckpointError, StateplanError
-from stateplan.common.paths import AnyPath, nearest_folder, ordered, remove_tree, write_whole
+from stateplan.common.paths import AnyPath, nearest_folder, remove_tree, sorted_paths, write_whole
 from stateplan.common.settings import parallelism
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
@@ -249,7 +249,7 @@ class Checkpoint:
                 hint=nearest_folder(folder),
             ) from cause
         if FACTS not in entries:
-            inside = next((p.parent for p in ordered(folder.glob(f"*/{FACTS}"))), None)
+            inside = next((p.parent for p in sorted_paths(folder.glob(f"*/{FACTS}"))), None)
             raise CheckpointError(
                 "CKPT002", folder=folder, hint=None if inside is None else f"did you mean '{inside}'?"
             )

@@ -20,7 +20,7 @@ from typing import Any
 
 from stateplan.common.errors import CheckpointError, RunError, nearest
 from stateplan.common.failure_reasons import reason_of
-from stateplan.common.paths import AnyPath, copy_tree, create, ordered, remove_tree, write_whole
+from stateplan.common.paths import AnyPath, copy_tree, create, remove_tree, sorted_paths, write_whole
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.checkpoint.record import LAST_EPOCH, RECORD, BatchRecord
@@ -206,7 +206,7 @@ def begin_filling(folder: AnyPath, origin: AnyPath) -> None:
 
 def end_filling(folder: AnyPath) -> None:
     """A checkpoint directory is filled: removes what only its filling needed. Raises OSError."""
-    for part in (part for name in (BACKFILL, CORRECTIONS) for part in ordered(folder.glob(f"{name}-*"))):
+    for part in (part for name in (BACKFILL, CORRECTIONS) for part in sorted_paths(folder.glob(f"{name}-*"))):
         remove_tree(part)
     (folder / RECOVERING).unlink(missing_ok=True)
 
@@ -217,7 +217,7 @@ def _facts_of(origin: AnyPath, text: str) -> dict[str, Any]:
         return _read_facts(origin)
     hint = None
     if origin.is_dir():
-        inner = next((p.parent for p in ordered(origin.glob(f"*/{FACTS}"))), None)
+        inner = next((p.parent for p in sorted_paths(origin.glob(f"*/{FACTS}"))), None)
         hint = None if inner is None else f"did you mean '{inner}'?"
     elif origin.parent.is_dir():
         hint = nearest(origin.name, (p.name for p in origin.parent.iterdir()))

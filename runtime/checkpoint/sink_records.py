@@ -43,12 +43,12 @@ class SinkRecords:
             raise CheckpointError("CKPT005.damaged_file", file=path, why=str(cause)) from cause
         for uid, sink in sinks.items():
             if uid in epochs:
-                sink.ledger.noted = SinkEpoch(*epochs[uid])
+                sink.ledger.last_epoch = SinkEpoch(*epochs[uid])
                 self._written_records[uid] = [*epochs[uid]]
 
     def keep(self, sinks: Mapping[str, Sink]) -> None:
         """Writes the last micro-batches of the sinks. Raises RunError RUN031, the disk is full; OSError."""
-        sink_epochs = {uid: sink.ledger.noted for uid, sink in sinks.items()}
+        sink_epochs = {uid: sink.ledger.last_epoch for uid, sink in sinks.items()}
         records: dict[str, list[object]] = {uid: [n.digest, n.epoch] for uid, n in sink_epochs.items() if n is not None}
         if records == self._written_records:
             return

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import RowKind
-from stateplan.common.paths import AnyPath, ordered
+from stateplan.common.paths import AnyPath, sorted_paths
 from stateplan.common.small_frames import stack
 from stateplan.connectors.protocol import InstantSource, Sink
 from stateplan.connectors.splits import InstantSplit, Split
@@ -37,7 +37,7 @@ class Recorder(Sink):
 
     folder: AnyPath
     node: int
-    ordered = True
+    keeps_order = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         return encode(frame)
@@ -49,7 +49,7 @@ class Recorder(Sink):
 
 def recorded(folder: AnyPath, node: int) -> pl.DataFrame | None:
     """What a sink was given, as changes in their order; None for nothing."""
-    files = ordered(folder.glob(f"{node}-*.arrow"))
+    files = sorted_paths(folder.glob(f"{node}-*.arrow"))
     return decode([file.read_bytes() for file in files]) if files else None
 
 

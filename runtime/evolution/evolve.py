@@ -25,7 +25,7 @@ from stateplan.common.changelog import RowKind, column
 from stateplan.common.errors import CheckpointError, find_encoded
 from stateplan.common.failure_reasons import reason_of, text_of
 from stateplan.common.paths import AnyPath, copy_tree, remove_tree, write_whole
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.sink import Sink as SinkNode
@@ -364,7 +364,7 @@ class _Evolution:
             self.submission.tell("writing corrections")
             self._run(new_submission, folder / _WRITTEN, lambda job: correcting(job, files))
         for table, count in self.corrected.items():
-            self.submission.tell(f"table '{table}' got {counted(count, 'correction')}")
+            self.submission.tell(f"table '{table}' got {amount(count, 'correction')}")
 
     def _load(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateplan.common.errors import PlanError, RunError
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.runtime.kernel import Kernel
 from stateplan.runtime.kernels.sink_materializer import SinkConflictKernel, SinkMaterializerKernel
@@ -26,7 +26,7 @@ def sink(node: Sink, inputs: Rows, session: Options) -> Stateless | Stateful:
         raise PlanError(
             "PLAN064",
             what=f"node {node.id} ({node.title}) gets",
-            count=counted(len(inputs[0].fields), "field"),
+            count=amount(len(inputs[0].fields), "field"),
             expected=f"{len(fields)}, the columns of the table {spec.summary}",
         )
     options = {**session, **(node.configuration or {})}

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.paths import AnyPath, copy_tree, inside, ordered, remove_tree, write_whole
+from stateplan.common.paths import AnyPath, copy_tree, inside, remove_tree, sorted_paths, write_whole
 from stateplan.runtime.markers import END
 
 PARTITIONS = "spark.sql.shuffle.partitions"
@@ -159,7 +159,7 @@ class SparkCheckpoint:
         for source in range(len(offsets.sources)):
             log, end = self.folder / "sources" / str(source), offsets.log_offset(source)
             # Spark keeps what it has made a compact entry of for longer than that, so the compact one may go too.
-            for entry in ordered(log.glob("[0-9]*")) if end >= 0 else ():
+            for entry in sorted_paths(log.glob("[0-9]*")) if end >= 0 else ():
                 number = entry.name.removesuffix(COMPACT)
                 if number.isdecimal() and int(number) > end:
                     for path in (log / f".{entry.name}.crc", entry):
@@ -194,7 +194,7 @@ class SparkCheckpoint:
                 log = self.folder / "sources" / str(number)
                 copy_tree(origin.folder / "sources" / str(source), log)
                 before, now = (f"/splits/{quote(name, safe=_LEGAL)}/" for name in folders[number])
-                for part in ordered(log.glob("[0-9]*")) if before != now else ():
+                for part in sorted_paths(log.glob("[0-9]*")) if before != now else ():
                     self._rewrite(part, lambda line, old=before, new=now: line.replace(old, new))  # type: ignore[misc]
         entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
         write_whole(entry, "\n".join((*head, *lines)))
@@ -212,9 +212,9 @@ class SparkCheckpoint:
             OSError: a log cannot be read or written.
             CheckpointError: CKPT014, a log has an earlier path, and its checksums do not match or cannot be read.
         """
-        for log in ordered((self.folder / "sources").glob("*/[0-9]*")):
+        for log in sorted_paths((self.folder / "sources").glob("*/[0-9]*")):
             self._rewrite(log, self._with_marker)
-        for facts in ordered(self.state.glob("*/_metadata/*/[0-9]*")):
+        for facts in sorted_paths(self.state.glob("*/_metadata/*/[0-9]*")):
             self._rewrite(facts, self._with_schemas)
 
     def _rewrite(self, log: AnyPath, change: Callable[[str], str]) -> None:
@@ -263,7 +263,7 @@ class SparkCheckpoint:
     def schemas(self, operator: int) -> Iterator[AnyPath]:
         """The files with the schemas of state that Spark has recorded of a stateful operator; none of what cannot be
         read."""
-        for facts in ordered((self.state / str(operator)).glob("_metadata/*/[0-9]*")):
+        for facts in sorted_paths((self.state / str(operator)).glob("_metadata/*/[0-9]*")):
             with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
                 for line in facts.read_text(encoding="utf-8").splitlines()[1:]:
                     for store in json.loads(line).get("stateStoreInfo", ()):

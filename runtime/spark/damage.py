@@ -24,7 +24,7 @@ from pathlib import Path
 from stateplan.common.disk import FULL, existing_folder, full_error, is_full
 from stateplan.common.errors import CheckpointError, RunError, StateplanError, find_encoded
 from stateplan.common.failure_reasons import REASONS, kind_in, text_of
-from stateplan.common.paths import AnyPath, inside, ordered
+from stateplan.common.paths import AnyPath, inside, sorted_paths
 from stateplan.runtime.spark.checkpoint_files import (
     RESTORE,
     BatchOffsets,
@@ -113,7 +113,7 @@ def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterato
     logs, identity = [spark.offset_log, spark.commit_log], spark.folder / "metadata"
     if not identity.exists() and any(folder.is_dir() and any(folder.iterdir()) for folder in logs):
         yield identity, "is missing"
-    for path in ordered(spark.folder.rglob("*")):
+    for path in sorted_paths(spark.folder.rglob("*")):
         place = inside(path, spark.folder)
         if path.name.startswith(".") or not path.is_file() or not _OWN_FILES.fullmatch(place):
             continue
@@ -132,17 +132,17 @@ def find_damage(spark: SparkCheckpoint, levels: Collection[int] = ()) -> Iterato
     offsets: BatchOffsets | None = None
     with contextlib.suppress(OSError, ValueError):
         offsets = spark.offsets(newest)
-    for source in ordered((spark.folder / "sources").glob("*")):
+    for source in sorted_paths((spark.folder / "sources").glob("*")):
         end = -1 if offsets is None else offsets.log_offset(int(source.name))
         yield from ((path, "is missing") for path in _missing_of_source(source, newest, end))
     partitions: float = math.inf  # there may have been more before
     with contextlib.suppress(ValueError):
         partitions = math.inf if offsets is None else offsets.partitions
-    for level in ordered(spark.state.glob("[0-9]*")):
+    for level in sorted_paths(spark.state.glob("[0-9]*")):
         if not any((level / "_metadata").rglob("[0-9]*")):
             yield level / "_metadata" / "v2" / "0", "is missing"
         yield from ((path, "is missing") for path in spark.schemas(int(level.name)) if not path.exists())
-        for partition in ordered(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
+        for partition in sorted_paths(p for p in level.glob("[0-9]*") if p.is_dir() and int(p.name) < partitions):
             lost_files = _missing_of_state(partition, newest + 1)
             if lost_files is None:
                 yield partition, "has no snapshot"

@@ -22,7 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 from xml.etree import ElementTree
 
 from stateplan.common.errors import RunError, nearest
-from stateplan.common.failure_reasons import OTHER, REASONS, REFUSED, SILENT, kind_of
+from stateplan.common.failure_reasons import NO_LISTENER, OTHER, REASONS, SILENT, kind_of
 from stateplan.common.settings import value
 
 _FORMS = re.compile(
@@ -86,7 +86,7 @@ def check_master(master: str) -> None:
         if connections:
             _await_answer(master, connections)
         elif last_failure is not None:
-            raise master_error(master, kind_of(last_failure) or REFUSED, str(last_failure)) from last_failure
+            raise master_error(master, kind_of(last_failure) or NO_LISTENER, str(last_failure)) from last_failure
 
 
 def _question(master: str) -> bytes:

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 
 from stateplan.common.errors import StateplanError
-from stateplan.common.roots import Roots, held, holding
+from stateplan.common.roots import Roots, current_roots, holding
 from stateplan.connectors.protocol import Offset, OffsetSource
 from stateplan.runtime.beginnings import first_offset
 
@@ -107,7 +107,7 @@ def split_frame(
         environment: that its references need.
     """
 
-    planning, roots, acknowledges = source.for_planning(), held(), source.acknowledges
+    planning, roots, acknowledges = source.for_planning(), current_roots(), source.acknowledges
 
     class Splits(DataSource):  # type: ignore[misc] # a base without types
         @classmethod

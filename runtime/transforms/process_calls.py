@@ -154,7 +154,7 @@ class Run:
         lists = [python_values(frame[column(i)], f.type) for i, f in enumerate(table.row.fields)]
         kinds = frame[KIND].to_list() if KIND in frame.columns else [0] * frame.height
         for kind, *cells in zip(kinds, *lists, strict=True):
-            row = Row.named(names, cells)
+            row = Row.of(names, cells)
             yield row.of_kind(RowKind(kind)) if kind else row
 
     def _vector(self, table: BoundTable, frame: pl.DataFrame) -> Any:

@@ -142,7 +142,7 @@ def test_what_changes_nothing_says_why() -> None:
         "state.backend.type": "rocksdb",
         "taskmanager.numberOfTaskSlots": "4",
     }
-    honoured = [k for k in OPTIONS if k.startswith(tuple(NO_EFFECT_PREFIXES)) and OPTIONS[k].refused is None]
+    honoured = [k for k in OPTIONS if k.startswith(tuple(NO_EFFECT_PREFIXES)) and OPTIONS[k].only_default is None]
     assert "taskmanager.memory.managed.size" in honoured
     for key in honoured:  # others that begin alike change nothing; these do
         assert config.set(key, default_text(OPTIONS[key]) or "1") is None

@@ -110,7 +110,7 @@ def test_rows_of_a_checkpoint_that_is_gone_are_told_of(tmp_path: Path, keys: tup
         target = sink_of(tmp_path / "t", keys=keys, uid=uid, **more)
         target.ledger.input = input_digest(read.encode()) if read else ""
         write(target, epoch, frame((epoch, uid)))
-        return " ".join(target.ledger.told())
+        return " ".join(target.ledger.take_sentences())
 
     assert run("sink-one", "a") == ""
     assert run("other-two", "b") == "", "another statement"
@@ -144,7 +144,7 @@ def test_a_table_that_is_made_anew_under_a_job(tmp_path: Path, keys: tuple[str, 
     write(target, 0, frame((1, "a")))
     shutil.copytree(tmp_path / "t", tmp_path / "older")
     write(target, 1, frame((2, "b")))
-    assert target.noted is not None and target.noted.epoch == 1
+    assert target.ledger.last_epoch is not None and target.ledger.last_epoch.epoch == 1
     part = target.write(frame((3, "c")), 2, "p")
     shutil.rmtree(tmp_path / "t")
     for attempt in (lambda: target.prepare(2), lambda: target.commit([part], 2)):
@@ -156,7 +156,7 @@ def test_a_table_that_is_made_anew_under_a_job(tmp_path: Path, keys: tuple[str, 
     with pytest.raises(RunError) as behind:
         target.prepare(2)
     assert "its last micro-batch is 0, and the job has written 1" in behind.value.message
-    target.noted = None
+    target.ledger.last_epoch = None
     write(target, 2, frame((3, "c")))
     assert contents(tmp_path / "t") == [(1, "a"), (3, "c")]
 
@@ -165,7 +165,7 @@ def test_a_merge_that_changes_nothing_notes_no_micro_batch(tmp_path: Path) -> No
     target = sink_of(tmp_path / "t", keys=["k"])
     write(target, 0, frame((1, "a")))
     write(target, 1, frame((9, "z"), kinds=[3]))
-    assert target.noted is not None and target.noted.epoch == 0
+    assert target.ledger.last_epoch is not None and target.ledger.last_epoch.epoch == 0
     again = pickle.loads(pickle.dumps(target))
     write(again, 2, frame((2, "b")))
     assert contents(tmp_path / "t") == [(1, "a"), (2, "b")]
@@ -453,7 +453,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("option", [o for o in PROPERTIES if not o.refused], ids=lambda option: option.key)
+@pytest.mark.parametrize("option", [o for o in PROPERTIES if not o.only_default], ids=lambda option: option.key)
 def test_each_property_makes_a_table_that_can_be_written(tmp_path: Path, option: Option) -> None:
     text = option.values[0].upper() if option.values else VALUES[option.type]
     for epoch in range(2):

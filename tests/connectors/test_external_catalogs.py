@@ -447,7 +447,7 @@ class _Shelf(ExternalCatalog):
 
 class _ShelfType(CatalogType):
     name = "shelf"
-    options = (Option("colour", OptionType.ENUM, "Of the shelf.", required=True, values=("red", "blue")),)
+    options = (Option("colour", OptionType.ENUM, "Of the shelf.", is_required=True, values=("red", "blue")),)
 
     def open(self, name: str, options: Any) -> ExternalCatalog:
         return _Shelf(name, "d")

@@ -123,15 +123,15 @@ def test_the_log_of_a_delta_table(disk: SmallDisk) -> None:
 
 def test_the_micro_batches_that_sinks_have_noted(disk: SmallDisk) -> None:
     first, second = sink_of(disk.folder / "table"), sink_of(disk.folder / "table")
-    first.noted = SinkEpoch.at("table", 7)
+    first.ledger.last_epoch = SinkEpoch.at("table", 7)
     record = SinkRecords(disk.folder, "job")
     other = disk.fill()
     refused("RUN031", f"the disk of {disk.folder}", lambda: record.keep({"sink": first}))
     other.unlink()
     record.keep({"sink": first})
-    for job, kept in (("job", first.noted), ("a copy that is another job", None)):
-        second.noted = None
+    for job, kept in (("job", first.ledger.last_epoch), ("a copy that is another job", None)):
+        second.ledger.last_epoch = None
         SinkRecords(disk.folder, job).recall({"sink": second})
-        assert second.noted == kept
+        assert second.ledger.last_epoch == kept
     (disk.folder / "sinks.json").write_text('{"job": ')
     refused("CKPT005", "sinks.json", lambda: record.recall({"sink": second}))

@@ -112,7 +112,7 @@ def test_rows_are_added_without_a_key(database: Database) -> None:
     )
     columns = "at TIMESTAMP(3), id INT"
     target = sink(database, "log", columns)
-    assert not target.ordered
+    assert not target.keeps_order
     write(target, 0, changes(columns, (dt.datetime(1969, 1, 1), 1), (None, 1)), changes(columns, (None, 2)))
     write(target, 1)
     assert sorted(database.rows("SELECT id, extra FROM log")) == [(1, None), (1, None), (2, None)]
@@ -238,7 +238,7 @@ def test_rows_of_a_checkpoint_that_is_gone_are_told_of(database: Database, key: 
         target.ledger.input = input_digest(read.encode()) if read else ""
         write(target, epoch, changes("id INT", (epoch,)))
         target.close()
-        return " ".join(target.ledger.told())
+        return " ".join(target.ledger.take_sentences())
 
     assert run("sink-one", "a") == ""
     assert run("other-two", "b") == "", "another statement"
@@ -315,7 +315,7 @@ def test_a_database_that_has_lost_micro_batches(postgres: Postgres) -> None:
         assert "its last micro-batch is 0, and the job has written 1" in error.message
         again = restarted(target)
         refused("RUN150", lambda: write(again, 2, changes("id INT", (3,))))
-        again.noted = None  # as in a checkpoint whose user says so
+        again.ledger.last_epoch = None  # as in a checkpoint whose user says so
         write(again, 2, changes("id INT", (3,)))
         assert sorted(made.rows("SELECT id FROM log")) == [(1,), (3,)]
         again.close()

@@ -24,7 +24,7 @@ Declare = Callable[..., None]
 
 class Bucket(Connector):
     name = "bucket"
-    options = (Option("where", OptionType.STRING, "Where it is.", required=True),)
+    options = (Option("where", OptionType.STRING, "Where it is.", is_required=True),)
     roles = (Role.SOURCE,)
     formatted = True
     reserved = {"@seq": "the place in the bucket"}  # noqa: RUF012

@@ -48,7 +48,7 @@ def test_every_option_of_flink_is_there_with_its_type_and_default() -> None:
         if key == "format":
             continue
         option = next((o for o in table if o.key == key), None)
-        if option is None or option.required != required:
+        if option is None or option.is_required != required:
             wrong.append((owner, key, option))
             continue
         wanted = DEFAULTS.get(default, default)

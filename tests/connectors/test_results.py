@@ -20,15 +20,15 @@ def frame(*values: int) -> pl.DataFrame:
 
 def test_rows_come_in_their_order_and_end() -> None:
     channel = ResultChannel()
-    assert channel.take(0) is None and not channel.ended
+    assert channel.take(0) is None and not channel.is_exhausted
     channel.put(frame(1, 2))
     channel.put(frame())
     channel.put(frame(3))
     channel.end()
-    assert not channel.ended
+    assert not channel.is_exhausted
     taken = [channel.take(0), channel.take(0), channel.take(0)]
     assert [None if f is None else f["c0"].to_list() for f in taken] == [[1, 2], [3], None]
-    assert channel.ended
+    assert channel.is_exhausted
 
 
 def test_pages() -> None:
@@ -36,7 +36,7 @@ def test_pages() -> None:
     channel.put(frame(*range(5)))
     channel.end()
     pages = []
-    while not channel.ended:
+    while not channel.is_exhausted:
         page = channel.take(0, limit=2)
         assert page is not None
         pages.append(page["c0"].to_list())
@@ -49,7 +49,7 @@ def test_an_error_comes_behind_the_last_row() -> None:
     channel.end(RunError("RUN030", cause="x"))
     assert channel.wait(0)
     assert channel.take(0) is not None
-    assert not channel.ended
+    assert not channel.is_exhausted
     for ask in (channel.take, channel.wait):
         with pytest.raises(RunError, match="RUN030"):
             ask(0)
@@ -71,7 +71,7 @@ def test_a_job_waits_for_its_reader(way: str) -> None:
         channel.discard()
     put.join(10)
     assert not put.is_alive()
-    assert channel.ended == (way == "discard")
+    assert channel.is_exhausted == (way == "discard")
     assert (channel.take(0) is None) == (way == "discard")
 
 
@@ -81,7 +81,7 @@ def test_a_reader_that_waits_is_woken() -> None:
     threading.Timer(0.1, channel.put, (frame(1),)).start()
     assert channel.take(30) is not None
     threading.Timer(0.1, channel.end).start()
-    assert channel.take(30) is None and channel.ended
+    assert channel.take(30) is None and channel.is_exhausted
     assert time.monotonic() - started < 20
 
 

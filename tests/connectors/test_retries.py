@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from stateplan.connectors import retries
 from stateplan.connectors.protocol import Lookup
-from stateplan.connectors.retries import Again, interruptible, pause
+from stateplan.connectors.retries import KeyRetries, interruptible, pause
 from stateplan.runtime.local.job import LocalJob
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import lookup, options
@@ -75,7 +75,7 @@ def test_each_key_gets_the_rows_of_the_first_look_that_finds_some(
         expected += counts[first] if key is not None else []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(retries, "pause", waited.append)
-        table = Changing(tables, by_key).retrying(Again(attempts, 250, accepted))
+        table = Changing(tables, by_key).retrying(KeyRetries(attempts, 250, accepted))
         asked = pl.DataFrame({"c0": keys}, schema={"c0": pl.Int64})
         found = accepted(pickle.loads(pickle.dumps(table)).rows(0, asked), 0)
     assert sorted(found.filter(pl.col("c0").is_in([k for k in keys if k is not None])).rows()) == sorted(expected)
@@ -83,7 +83,7 @@ def test_each_key_gets_the_rows_of_the_first_look_that_finds_some(
 
 
 def test_where_all_rows_are_asked_for_nothing_is_looked_up_again(waits: list[float]) -> None:
-    assert Changing([[(1, 1)]], False).retrying(Again(3, 250, every)).rows(0, None).rows() == [(1, 1)]
+    assert Changing([[(1, 1)]], False).retrying(KeyRetries(3, 250, every)).rows(0, None).rows() == [(1, 1)]
     assert waits == []
 
 
@@ -93,7 +93,7 @@ def test_where_all_rows_are_asked_for_nothing_is_looked_up_again(waits: list[flo
 def people(database: Database, more: dict[str, str] | None = None, attempts: int = 3) -> Callable[..., list[Any]]:
     """Asks for the names of some ids, with retries."""
     database.execute("CREATE TABLE people (id bigint, name text)", "INSERT INTO people VALUES (1, 'one')")
-    table = lookup(database, "people", "id BIGINT, name STRING", more).retrying(Again(attempts, 250, every))
+    table = lookup(database, "people", "id BIGINT, name STRING", more).retrying(KeyRetries(attempts, 250, every))
 
     def ask(*ids: int) -> list[Any]:
         return sorted(table.rows(0, pl.DataFrame({"c0": list(ids)})).rows())

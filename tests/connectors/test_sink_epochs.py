@@ -30,11 +30,11 @@ class Lines:
     ("found", "hand", "expected", "how"),
     [
         (None, Mark(3, "a"), None, EpochOrder.NEW),
-        (None, Mark(3, "a"), 2, EpochOrder.LOST),
+        (None, Mark(3, "a"), 2, EpochOrder.NO_EPOCHS),
         (Mark(2, "a"), Mark(3, "b"), 2, EpochOrder.NEW),
-        (Mark(3, "a"), Mark(3, "a"), 2, EpochOrder.DONE),
+        (Mark(3, "a"), Mark(3, "a"), 2, EpochOrder.SAME),
         (Mark(3, "a"), Mark(3, "b"), 2, EpochOrder.OTHER),
-        (Mark(3), Mark(3, "b"), 2, EpochOrder.DONE),
+        (Mark(3), Mark(3, "b"), 2, EpochOrder.SAME),
         (Mark(4, "a"), Mark(3, "a"), 2, EpochOrder.AHEAD),
         (Mark(1, "a"), Mark(3, "a"), 2, EpochOrder.BEHIND),
     ],
@@ -54,13 +54,13 @@ def write(folder: Path | str, epoch: int, read: str, value: int, ledger: Ledger 
     """What the user is told."""
     sink = _Folder(str(folder), uid, "txt", Lines())  # type: ignore[arg-type]
     if ledger is not None:
-        sink.ledger.noted = ledger.noted
+        sink.ledger.last_epoch = ledger.last_epoch
     sink.ledger.input = read
     sink.prepare(epoch)
     sink.commit([sink.write(pl.DataFrame({"c0": [value]}), epoch, "0")], epoch)
     if ledger is not None:
-        ledger.noted = sink.ledger.noted
-    return " ".join(sink.ledger.told())
+        ledger.last_epoch = sink.ledger.last_epoch
+    return " ".join(sink.ledger.take_sentences())
 
 
 def rows(folder: Path) -> list[str]:
@@ -119,7 +119,7 @@ def test_messages_of_a_checkpoint_that_is_gone_are_told_of(kafka: Kafka, connect
         sink.ledger.input = read
         write_messages(sink, messages(("a", 1)), epoch)
         sink.close()
-        return " ".join(sink.ledger.told())
+        return " ".join(sink.ledger.take_sentences())
 
     assert run("-one", "a") == ""
     assert run("other-two", "b") == "", "another statement"

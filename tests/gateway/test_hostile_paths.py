@@ -20,7 +20,7 @@ from stateplan.common.errors import GatewayError, StateplanError
 from stateplan.common.files import below_roots, literal_for_hadoop, open_input, place_of, real_path
 from stateplan.common.options import Role
 from stateplan.common.roots import Roots, holding
-from stateplan.common.secrets import resolved
+from stateplan.common.secrets import resolve_references
 from stateplan.connectors.delta.bounds import file_path
 from stateplan.connectors.formats.base import FileColumns
 from stateplan.connectors.listing import file_entries, table_files
@@ -142,7 +142,7 @@ READERS: dict[str, Callable[[str], str]] = {
     "parquet": lambda path: _decoded(path, "parquet"),
     "partitions": lambda path: str(list_partitions(path, ["p"], "none")),
     "facts": lambda path: str(FileColumns(path, ["file.path", "file.size"])._values),
-    "secret": lambda path: resolved("${file:" + path + "}", "k"),
+    "secret": lambda path: resolve_references("${file:" + path + "}", "k"),
 }
 
 

@@ -264,7 +264,7 @@ def test_canceling(manager: OperationManager) -> None:
             operation.cancel()
     release.set()
     until = time.monotonic() + 10
-    while not channel.ended:  # what came of it is given up
+    while not channel.is_exhausted:  # what came of it is given up
         assert time.monotonic() < until
         time.sleep(0.01)
 

@@ -13,7 +13,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from stateplan.common.errors import PlanError
-from stateplan.common.files import shown
+from stateplan.common.files import safe_url
 from stateplan.plans import storage
 
 
@@ -222,4 +222,4 @@ def test_a_password_in_a_url_is_not_shown() -> None:
     with pytest.raises(PlanError) as caught:
         storage.read_bytes("nosuchscheme://joe:secret@host/plan.json")
     assert "secret" not in str(caught.value)
-    assert shown("sftp://joe:secret@host/p") == "sftp://***@host/p"
+    assert safe_url("sftp://joe:secret@host/p") == "sftp://***@host/p"

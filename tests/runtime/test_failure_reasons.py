@@ -25,7 +25,7 @@ from pyspark.errors import IllegalArgumentException, PySparkRuntimeError
 from stateplan import TableEnvironment
 from stateplan.common import failure_reasons
 from stateplan.common.errors import CheckpointError, DataError, PlanError, RunError, StateplanError
-from stateplan.common.failure_reasons import OTHER, REASONS, REFUSED, SILENT, UNKNOWN, kind_of
+from stateplan.common.failure_reasons import NO_ADDRESS, NO_LISTENER, OTHER, REASONS, SILENT, kind_of
 from stateplan.common.files import filesystem_of
 from stateplan.connectors.formats.schema_registry import Registry
 from stateplan.gateway.client.http import connect
@@ -87,7 +87,7 @@ def failure_of(call: Callable[[], object]) -> Exception:
     raise AssertionError("it does not fail")
 
 
-@pytest.mark.parametrize(("place", "kind"), list(zip(PLACES, (UNKNOWN, REFUSED, SILENT, OTHER), strict=True)))
+@pytest.mark.parametrize(("place", "kind"), list(zip(PLACES, (NO_ADDRESS, NO_LISTENER, SILENT, OTHER), strict=True)))
 def test_kinds_of_what_python_raises(places: dict[str, str], place: str, kind: str) -> None:
     url = f"http://{places[place]}/"
     for call in (
@@ -104,7 +104,7 @@ def test_kinds_of_what_python_raises(places: dict[str, str], place: str, kind: s
 @pytest.mark.parametrize("host", ["a..b", "x" * 64])
 def test_a_name_that_no_host_can_have(host: str) -> None:
     failure = failure_of(lambda: socket.create_connection((host, 80), 1))
-    assert (kind_of(failure), as_error(failure).code) == (UNKNOWN, "RUN094")
+    assert (kind_of(failure), as_error(failure).code) == (NO_ADDRESS, "RUN094")
     registry = Registry("avro-confluent", {"avro-confluent.url": f"http://{host}", TIMEOUT: "100"})
     with pytest.raises(DataError) as raised:
         registry.schema(1)
@@ -128,8 +128,8 @@ def test_a_web_server_in_the_place_of_a_registry(status: int, code: str) -> None
 
 
 JAVA = {
-    "java.lang.IllegalArgumentException: java.net.UnknownHostException: nosuch.invalid": UNKNOWN,
-    "java.net.ConnectException: Call From a/1.2.3.4 to b:8020 failed on connection exception": REFUSED,
+    "java.lang.IllegalArgumentException: java.net.UnknownHostException: nosuch.invalid": NO_ADDRESS,
+    "java.net.ConnectException: Call From a/1.2.3.4 to b:8020 failed on connection exception": NO_LISTENER,
     "java.net.SocketTimeoutException: 60000 millis timeout while waiting for channel to be ready": SILENT,
     "org.apache.hadoop.ipc.RpcException: RPC response has a length of 1213486160 exceeds maximum": OTHER,
     "java.io.EOFException: End of File Exception between local host is: a": OTHER,
@@ -536,7 +536,7 @@ def aws() -> Any:
     return AioSession()
 
 
-@pytest.mark.parametrize(("place", "kind"), list(zip(PLACES, (UNKNOWN, REFUSED, SILENT, OTHER), strict=True)))
+@pytest.mark.parametrize(("place", "kind"), list(zip(PLACES, (NO_ADDRESS, NO_LISTENER, SILENT, OTHER), strict=True)))
 def test_an_object_store(
     unasked: None, places: dict[str, str], aws: Any, monkeypatch: pytest.MonkeyPatch, place: str, kind: str
 ) -> None:

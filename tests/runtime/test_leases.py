@@ -15,7 +15,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.paths import AnyPath, RemotePath, append, create, inside, ordered, rename, write_whole
+from stateplan.common.paths import AnyPath, RemotePath, append, create, inside, rename, sorted_paths, write_whole
 from stateplan.runtime.checkpoint import locks
 from stateplan.runtime.checkpoint.live_ttl import editing, read_ttls
 from stateplan.runtime.checkpoint.locks import WRITERS, Lease, locked, running_writer, writer_lock
@@ -218,7 +218,7 @@ def test_what_paths_have_of_pathlib(place: RemotePath) -> None:
     assert inside(file, place) == "a/b/0001_x.json"
     assert str(file).endswith("/a/b/0001_x.json")
     assert file == place / "a/b/0001_x.json"
-    assert ordered({folder, file}) == [folder, file]
+    assert sorted_paths({folder, file}) == [folder, file]
     assert hash(file) == hash(place / "a/b/0001_x.json")
     file.unlink()
     file.unlink(missing_ok=True)

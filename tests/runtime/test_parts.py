@@ -31,7 +31,7 @@ class Filler(Sink):
     committed: list[list[bytes]] = field(default_factory=list)
     seen: list[int] = field(default_factory=list)
     folder: Path | None = None
-    ordered = True
+    keeps_order = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         size: int = frame["c0"][0]

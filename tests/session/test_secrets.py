@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from stateplan.cli.sql_client.history import StatementHistory
 from stateplan.common.errors import CatalogError, OptionError, Place, SqlError, StateplanError
 from stateplan.common.readable import hex_id
-from stateplan.common.redaction import HIDDEN, is_secret, masked, redacted, redacted_value, secret_parts
-from stateplan.common.secrets import Environment, Secrets, resolved
+from stateplan.common.redaction import MASK, is_secret, masked, redacted, redacted_value, secret_parts
+from stateplan.common.secrets import Environment, Secrets, resolve_references
 from stateplan.connectors.registry import CONNECTORS
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_secrets
@@ -104,20 +104,20 @@ def test_keys_of_other_options(key: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "shown"),
     [
-        ("password", "x", HIDDEN),
+        ("password", "x", MASK),
         ("password", "", ""),
         ("password", "${env:PW}", "${env:PW}"),
         ("use-token", "true", "true"),
-        ("url", "jdbc:postgresql://joe:p@ss@h:5/db?a=b", f"jdbc:postgresql://joe:{HIDDEN}@h:5/db?a=b"),
-        ("url", "jdbc:postgresql://h/db?user=joe&password=x&ssl=true", f"jdbc:postgresql://h/db?user=joe&password={HIDDEN}&ssl=true"),
-        ("url", "x://${env:U}:pw@h/db?password=${file:/p}", f"x://${{env:U}}:{HIDDEN}@h/db?password=${{file:/p}}"),
-        ("hostname", "joe:pw@h", f"joe:{HIDDEN}@h"),
-        ("properties.bootstrap.servers", "joe:p:w@a:1, ann:x@b:2,c:3", f"joe:{HIDDEN}@a:1, ann:{HIDDEN}@b:2,c:3"),
-        ("url", "host=h password=x user=u", f"host=h password={HIDDEN} user=u"),
+        ("url", "jdbc:postgresql://joe:p@ss@h:5/db?a=b", f"jdbc:postgresql://joe:{MASK}@h:5/db?a=b"),
+        ("url", "jdbc:postgresql://h/db?user=joe&password=x&ssl=true", f"jdbc:postgresql://h/db?user=joe&password={MASK}&ssl=true"),
+        ("url", "x://${env:U}:pw@h/db?password=${file:/p}", f"x://${{env:U}}:{MASK}@h/db?password=${{file:/p}}"),
+        ("hostname", "joe:pw@h", f"joe:{MASK}@h"),
+        ("properties.bootstrap.servers", "joe:p:w@a:1, ann:x@b:2,c:3", f"joe:{MASK}@a:1, ann:{MASK}@b:2,c:3"),
+        ("url", "host=h password=x user=u", f"host=h password={MASK} user=u"),
         ("path", "abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
         ("path", "s3://bucket/a=b/token=", "s3://bucket/a=b/token="),
-        ("properties.sasl.jaas.config", 'o.Plain required username="u" password="x";', HIDDEN),
-        ("jaas.config", 'Plain user="${env:U}" password="x";', f'Plain user="${{env:U}}" password="{HIDDEN}";'),
+        ("properties.sasl.jaas.config", 'o.Plain required username="u" password="x";', MASK),
+        ("jaas.config", 'Plain user="${env:U}" password="x";', f'Plain user="${{env:U}}" password="{MASK}";'),
     ],
 )  # fmt: skip
 def test_values_as_they_are_shown(key: str, value: str, shown: str) -> None:
@@ -127,23 +127,23 @@ def test_values_as_they_are_shown(key: str, value: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("('connector' = 'j', 'password' = 'it''s', 'a'='')", f"('connector' = 'j', 'password' = '{HIDDEN}', 'a'='')"),
-        ("WITH ('password' 'x')", f"WITH ('password' '{HIDDEN}')"),
-        ("WITH ('a' = 'b', password = 'it''s', 'c'='d')", f"WITH ('a' = 'b', password = '{HIDDEN}', 'c'='d')"),
-        ("with (`pasword`='x')", f"with (`pasword`='{HIDDEN}')"),
-        ("WITH ('password' = \"x y\", 'a'='b')", f"WITH ('password' = \"{HIDDEN}\", 'a'='b')"),
-        ("WITH ('password' = x, 'a'='b')", f"WITH ('password' = {HIDDEN}, 'a'='b')"),
-        ("don't; 'password' = 'x y", f"don't; 'password' = '{HIDDEN}"),
-        ("'='=' WITH ('password' = 'Q:Z')", f"'='=' WITH ('password' = '{HIDDEN}')"),
-        ("SET spark.x.secret.key = abc;", f"SET spark.x.secret.key = {HIDDEN};"),
-        ("SET 'spark.x.secret.key' = 'abc'", f"SET 'spark.x.secret.key' = '{HIDDEN}'"),
+        ("('connector' = 'j', 'password' = 'it''s', 'a'='')", f"('connector' = 'j', 'password' = '{MASK}', 'a'='')"),
+        ("WITH ('password' 'x')", f"WITH ('password' '{MASK}')"),
+        ("WITH ('a' = 'b', password = 'it''s', 'c'='d')", f"WITH ('a' = 'b', password = '{MASK}', 'c'='d')"),
+        ("with (`pasword`='x')", f"with (`pasword`='{MASK}')"),
+        ("WITH ('password' = \"x y\", 'a'='b')", f"WITH ('password' = \"{MASK}\", 'a'='b')"),
+        ("WITH ('password' = x, 'a'='b')", f"WITH ('password' = {MASK}, 'a'='b')"),
+        ("don't; 'password' = 'x y", f"don't; 'password' = '{MASK}"),
+        ("'='=' WITH ('password' = 'Q:Z')", f"'='=' WITH ('password' = '{MASK}')"),
+        ("SET spark.x.secret.key = abc;", f"SET spark.x.secret.key = {MASK};"),
+        ("SET 'spark.x.secret.key' = 'abc'", f"SET 'spark.x.secret.key' = '{MASK}'"),
         ("SELECT a.token FROM a WHERE a.token=b.token AND password = 'x'", None),
         ("WITH ('password' = '${env:PW}')", None),
-        ('{"password" : "a\\"b", "c" : "d"}', f'{{"password" : "{HIDDEN}", "c" : "d"}}'),
-        ("{'password': 'x', 'c': 'd'}", f"{{'password': '{HIDDEN}', 'c': 'd'}}"),
-        ("options:{a=b, password=x,y, c=d}", f"options:{{a=b, password={HIDDEN}, c=d}}"),
-        ("cannot reach postgresql://u:p@h/db", f"cannot reach postgresql://{HIDDEN}@h/db"),
-        ("stateplan sql -Dspark.x.password=abc -f x", f"stateplan sql -Dspark.x.password={HIDDEN} -f x"),
+        ('{"password" : "a\\"b", "c" : "d"}', f'{{"password" : "{MASK}", "c" : "d"}}'),
+        ("{'password': 'x', 'c': 'd'}", f"{{'password': '{MASK}', 'c': 'd'}}"),
+        ("options:{a=b, password=x,y, c=d}", f"options:{{a=b, password={MASK}, c=d}}"),
+        ("cannot reach postgresql://u:p@h/db", f"cannot reach postgresql://{MASK}@h/db"),
+        ("stateplan sql -Dspark.x.password=abc -f x", f"stateplan sql -Dspark.x.password={MASK} -f x"),
     ],
 )  # fmt: skip
 def test_texts_without_secrets(text: str, shown: str | None) -> None:
@@ -167,9 +167,9 @@ def test_no_pair_shows_its_secret(secret: str, around: str) -> None:
 @given(st.text(st.sampled_from("ab'\"\\ =,;&?{}$:/@"), max_size=40), st.sampled_from(["password", "url", "a"]))
 def test_what_is_hidden_is_put_back(value: str, key: str) -> None:
     secrets = Secrets()
-    hidden = secrets.hidden("c.d.t", {key: value})
-    assert secrets.revealed("c.d.t", hidden) == {key: value}
-    assert secrets.hidden("c.d.t", hidden) == hidden
+    hidden = secrets.hide("c.d.t", {key: value})
+    assert secrets.reveal("c.d.t", hidden) == {key: value}
+    assert secrets.hide("c.d.t", hidden) == hidden
     assert all(value[a:b] in secrets.values.values() for a, b in secret_parts(key, value))
 
 
@@ -182,7 +182,7 @@ def test_a_long_text_takes_no_time() -> None:
 
 def test_secrets_are_in_no_repr(vault: ModuleType) -> None:
     secrets = Secrets()
-    secrets.hidden("t", {"password": SECRET})
+    secrets.hide("t", {"password": SECRET})
     assert SECRET not in repr(secrets) and SECRET not in str(secrets)
 
 
@@ -285,8 +285,8 @@ def test_nothing_that_is_shown_has_the_secret(declare: Declare) -> None:
         texts += [str(row) for row in env.execute_sql(statement).collect()]
     for text in texts:
         assert SECRET not in text
-    assert f"'password' = '{HIDDEN}'" in env.execute_sql("SHOW CREATE TABLE t").rows[0][0]
-    assert f"'url' = 'vault://joe:{HIDDEN}@host'" in env.execute_sql("SHOW CREATE TABLE t").rows[0][0]
+    assert f"'password' = '{MASK}'" in env.execute_sql("SHOW CREATE TABLE t").rows[0][0]
+    assert f"'url' = 'vault://joe:{MASK}@host'" in env.execute_sql("SHOW CREATE TABLE t").rows[0][0]
     assert '"${session:default_catalog.default_database.t/password#2}"' in plan.as_json_string()
 
 
@@ -330,7 +330,7 @@ def test_a_reference_of_another_session_is_refused(declare: Declare) -> None:
         assert error.code == "OPT123" and "'default_catalog.default_database.s'" in error.message
         assert "'${env:PASSWORD}'" in str(error.hint) and error.place is not None and error.place.line is not None
     with pytest.raises(OptionError, match="OPT123"):
-        resolved("${session:x}", "password")
+        resolve_references("${session:x}", "password")
 
 
 # ---- what is written -------------------------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def test_the_history_has_no_secrets(tmp_path: Path) -> None:
     history.store_string(f"CREATE TABLE t (a INT) WITH ('password' = '{SECRET}')")
     history.store_string(f"SET spark.x.password = {SECRET}")
     assert SECRET not in (tmp_path / "history").read_text()
-    assert next(iter(history.load_history_strings())) == f"SET spark.x.password = {HIDDEN}"
+    assert next(iter(history.load_history_strings())) == f"SET spark.x.password = {MASK}"
 
 
 def test_recorded_sql_compares_without_secrets(
@@ -372,7 +372,7 @@ def test_log_lines_have_no_secrets() -> None:
     from stateplan.cli.gateway import Formatter
 
     record = logging.makeLogRecord({"msg": "no: postgresql://u:%s@h", "args": (SECRET,)})
-    assert Formatter("%(message)s").format(record) == f"no: postgresql://{HIDDEN}@h"
+    assert Formatter("%(message)s").format(record) == f"no: postgresql://{MASK}@h"
 
 
 def test_catalog_errors_do_not_quote_options(declare: Declare) -> None:
@@ -400,8 +400,8 @@ def flink_plan(declare: Declare) -> str:
     text = env.compile_plan_sql(insert.replace("COUNT(*)", "CAST(COUNT(*) AS INT)")).as_json_string()
     for name, value in (("t/url", f"{SECRET}-1"), ("s/password", f"{SECRET}-2"), ("u/password", f"{SECRET}-3")):
         text = text.replace(f"${{session:default_catalog.default_database.{name}}}", value)
-    assert text.count(f"password={HIDDEN}") == 1 and "${session" not in text
-    return text.replace(f"password={HIDDEN}", f"password={SECRET}-3")
+    assert text.count(f"password={MASK}") == 1 and "${session" not in text
+    return text.replace(f"password={MASK}", f"password={SECRET}-3")
 
 
 def test_loading_does_not_change_a_byte(flink_plan: str) -> None:
@@ -423,7 +423,7 @@ def test_a_checkpoint_gets_the_plan_without_its_secrets(flink_plan: str, monkeyp
     for value, name in (("-1", "t/url"), ("-2", "s/password"), ("-3", "u/password")):
         written = written.replace(f'"{SECRET}{value}"', f'"${{session:default_catalog.default_database.{name}}}"')
         written = written.replace(f":{SECRET}{value}@", f":${{session:default_catalog.default_database.{name}}}@")
-    assert document.text == written.replace(f"password={SECRET}-3", f"password={HIDDEN}")
+    assert document.text == written.replace(f"password={SECRET}-3", f"password={MASK}")
     for text in (document.text, json.dumps(graph.to_json()), str(record), repr(secrets), "".join(notes)):
         assert SECRET not in text
     assert sorted(secrets.values.values()) == [f"{SECRET}-1", f"{SECRET}-2", f"{SECRET}-3"]
@@ -516,9 +516,9 @@ def test_variables_go_where_references_are_resolved(monkeypatch: pytest.MonkeyPa
     assert SECRET not in repr(found)
     monkeypatch.setenv("LATE", "older")
     assert pickle.loads(sent)
-    assert resolved("${env:LATE}", "password") == SECRET
+    assert resolve_references("${env:LATE}", "password") == SECRET
     with pytest.raises(OptionError, match="OPT120"):
-        resolved("${env:MISSING}", "password")
+        resolve_references("${env:MISSING}", "password")
     assert not Environment([{"password": "${env:MISSING}"}, {"path": "p"}])
 
 

@@ -93,7 +93,7 @@ class _Lines(Sink):
 
     sink: SinkSpec
     lines: list[str] = field(default_factory=list)
-    ordered = True
+    keeps_order = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         types = [kind for _, kind in self.sink.columns]

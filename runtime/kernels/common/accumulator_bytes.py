@@ -336,7 +336,7 @@ _CONSTRUCTORS: dict[str, Callable[..., Any]] = {
     "int": lambda text: int(text, 16),
     "tuple": lambda *items: items,
     "frozenset": lambda *items: frozenset(items),
-    "row": lambda names, kind, *items: Row.named(names, items).of_kind(RowKind[kind]),
+    "row": lambda names, kind, *items: Row.of(names, items).of_kind(RowKind[kind]),
 }
 
 

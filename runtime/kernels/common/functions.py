@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeAlias
 
 from stateplan.common.errors import RunError, nearest
-from stateplan.common.readable import counted
+from stateplan.common.readable import amount
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.aggregates import WELFORD
@@ -92,5 +92,5 @@ def accumulator(number: int, call: AggCall, arguments: Sequence[LogicalType], re
         accumulator_of_call = make(number, argument, call.type)
         if len(call.arg_list) <= accumulator_of_call.arguments:
             return accumulator_of_call
-    problem = f"{call.function:.80} of {counted(len(call.arg_list), 'argument')}"
+    problem = f"{call.function:.80} of {amount(len(call.arg_list), 'argument')}"
     raise RunError("RUN063", known=tuple(ACCUMULATORS), what=problem, hint=nearest(call.function, ACCUMULATORS))

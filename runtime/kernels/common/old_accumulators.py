@@ -147,7 +147,7 @@ class _Maker:
             value.detail(state)
         if isinstance(value, Row) and state is not None:
             kind = state.get("_kind", RowKind.INSERT)
-            return Row.named(tuple(state.get("_names", ())), tuple(value)).of_kind(kind)
+            return Row.of(tuple(state.get("_names", ())), tuple(value)).of_kind(kind)
         return value
 
     def _zone(self, callee: _Stub, *arguments: Any) -> ZoneInfo:

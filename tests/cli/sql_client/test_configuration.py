@@ -10,7 +10,7 @@ import pytest
 
 from stateplan.cli.sql_client.configuration import Settings, load, standard_files
 from stateplan.common.errors import OptionError, Place, StateplanError
-from stateplan.common.redaction import HIDDEN
+from stateplan.common.redaction import MASK
 from stateplan.session.environment import TableEnvironment
 from tests.support.command import Command, command
 
@@ -157,7 +157,7 @@ def test_a_wrong_statement_has_its_line(item: str, place: tuple[int, int], tmp_p
     (declaration,) = load([file], {}, standard=False).statements()
     with pytest.raises(StateplanError) as raised:
         TableEnvironment.create().execute_sql(declaration.statement)
-    found = declaration.placed(raised.value).place
+    found = declaration.at_file(raised.value).place
     assert found is not None
     assert (found.file, found.line, found.column) == (file, *place)
 
@@ -165,7 +165,7 @@ def test_a_wrong_statement_has_its_line(item: str, place: tuple[int, int], tmp_p
 def test_an_error_elsewhere_keeps_its_place(tmp_path: Path) -> None:
     (declaration,) = load([written(tmp_path / "c", "tables: [a]")], {}, standard=False).statements()
     error = StateplanError("BUG000", what="x", place=Place("other", 7))
-    assert declaration.placed(error).place == Place("other", 7)
+    assert declaration.at_file(error).place == Place("other", 7)
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
@@ -202,14 +202,14 @@ def test_show_config(stateplan: Command, home: Path) -> None:
     assert rows == [
         ["key", "value", "source"],
         ["pipeline.name", "x", "-D"],
-        ["spark.hadoop.fs.s3a.secret.key", HIDDEN, "stateplan.yaml:1"],
+        ["spark.hadoop.fs.s3a.secret.key", MASK, "stateplan.yaml:1"],
         ["kind", "statement", "source"],
         ["table", "CREATE TABLE t (a INT)", "stateplan.yaml:2"],
     ]
     assert shown.err == "configuration files: stateplan.yaml\n"
     data = json.loads(stateplan("sql", "--show-config", "--format", "json").out)
     assert data["files"] == ["stateplan.yaml"]
-    assert data["options"] == [{"key": "spark.hadoop.fs.s3a.secret.key", "value": HIDDEN, "source": "stateplan.yaml:1"}]
+    assert data["options"] == [{"key": "spark.hadoop.fs.s3a.secret.key", "value": MASK, "source": "stateplan.yaml:1"}]
     assert data["statements"][0]["kind"] == "table"
     assert "pipeline" not in stateplan("sql", "--show-config", "--no-config").out
 

@@ -60,7 +60,7 @@ def test_what_is_not_there_cannot_be_retracted() -> None:
 def test_the_oldest_rows_go_first() -> None:
     table = CurrentRows(3)
     table.apply((I, (str(i),)) for i in range(10))
-    assert (table.page(0, 9), table.dropped) == ([("7",), ("8",), ("9",)], 7)
+    assert (table.page(0, 9), table.drop_count) == ([("7",), ("8",), ("9",)], 7)
     table.apply([(D, ("2",)), (D, ("8",)), (I, ("x",))])
     assert table.page(0, 9) == [("7",), ("9",), ("x",)]
     assert table.page(1, 1) == [("9",)]
@@ -69,7 +69,7 @@ def test_the_oldest_rows_go_first() -> None:
 def test_rows_that_are_equal() -> None:
     table = CurrentRows(2000)
     table.apply((I, ("x",)) for _ in range(10_000))
-    assert (len(table), table.dropped) == (2000, 8000)
+    assert (len(table), table.drop_count) == (2000, 8000)
     table.apply((D, ("x",)) for _ in range(2001))
     assert len(table) == 0
     table.apply([(I, ("x",))])
@@ -80,4 +80,4 @@ def test_the_last_changes() -> None:
     changes = LastChanges(2)
     changes.apply([(I, ("a",)), (U_, ("a",)), (U, (None,))])
     assert changes.page(0, 9) == [("-U", "a"), ("+U", None)]
-    assert (len(changes), changes.dropped) == (2, 1)
+    assert (len(changes), changes.drop_count) == (2, 1)

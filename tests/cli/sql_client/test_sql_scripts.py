@@ -125,7 +125,7 @@ def test_a_job_in_the_background(console: CaptureConsole) -> None:
     client = Client(session, console)
     client.run_script("INSERT INTO t SELECT 1")
     assert console.text == f"Job ID: {JOB}\n"
-    assert [(job.id, job.running) for job in client.jobs.states()] == [(JOB, True)]
+    assert [(job.id, job.is_running) for job in client.jobs.states()] == [(JOB, True)]
     client.jobs.close()
     session.options["table.dml-sync"] = "true"
     other = Client(session, console)

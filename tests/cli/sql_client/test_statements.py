@@ -42,7 +42,7 @@ def test_where_a_statement_ends(text: str, complete: bool) -> None:
 
 def test_the_statements_of_a_script() -> None:
     script = "-- tables\nCREATE TABLE t (a INT);\n!echo ; x\n /* why */ SET 'a' = ';';;\nSELECT 1 -- end"
-    assert [(p.text, p.line, p.column, p.ended) for p in pieces(script)] == [
+    assert [(p.text, p.line, p.column, p.is_ended) for p in pieces(script)] == [
         ("CREATE TABLE t (a INT)", 2, 1, True),
         ("!echo ; x", 3, 1, True),
         ("SET 'a' = ';'", 4, 12, True),
@@ -55,18 +55,18 @@ def test_an_error_gets_its_place_in_the_script() -> None:
     second = list(pieces(script, "a.sql"))[1]
     with pytest.raises(StateplanError) as raised:
         read_script(second.text)
-    place = second.placed(raised.value).place
+    place = second.at_script(raised.value).place
     assert place is not None
     assert (place.file, place.line, place.source) == ("a.sql", 2, script)
-    first_line = second.placed(StateplanError("BUG000", what="x", place=Place(line=1, column=3, source=second.text)))
+    first_line = second.at_script(StateplanError("BUG000", what="x", place=Place(line=1, column=3, source=second.text)))
     assert first_line.place == Place("a.sql", 1, 13, source=script)
 
 
 def test_an_error_of_another_file_keeps_its_place() -> None:
     (piece,) = pieces("EXECUTE PLAN 'p'", "a.sql")
     place = Place("p", 3, 4)
-    assert piece.placed(StateplanError("BUG000", what="x", place=place)).place is place
-    assert str(piece.placed(StateplanError("BUG000", what="x")).place) == "a.sql, line 1"
+    assert piece.at_script(StateplanError("BUG000", what="x", place=place)).place is place
+    assert str(piece.at_script(StateplanError("BUG000", what="x")).place) == "a.sql, line 1"
 
 
 @pytest.mark.parametrize(

@@ -44,8 +44,8 @@ class Ledger(Connector):
     name = "ledger"
     description = "A table of a SQLite database that only grows."
     options = (
-        Option("path", OptionType.STRING, "The database.", required=True),
-        Option("table", OptionType.STRING, "Its table.", required=True),
+        Option("path", OptionType.STRING, "The database.", is_required=True),
+        Option("table", OptionType.STRING, "Its table.", is_required=True),
         Option(
             "scan.mode",
             OptionType.ENUM,

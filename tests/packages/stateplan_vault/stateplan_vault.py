@@ -35,7 +35,7 @@ class Vault(Connector):
 
     name = "vault"
     options = (
-        Option("digest", OptionType.STRING, "SHA-256 of what opens the table.", required=True),
+        Option("digest", OptionType.STRING, "SHA-256 of what opens the table.", is_required=True),
         Option("rows", OptionType.INTEGER, "How many rows a source has; 0 for rows without end.", default=3),
         Option("file", OptionType.STRING, "Where a sink writes."),
         Option("password", OptionType.STRING, "Opens the table."),

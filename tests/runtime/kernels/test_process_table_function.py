@@ -150,7 +150,7 @@ class Driver:
             ready = sorted(due, key=lambda r: (r[3], -r[2]))
             self.waiting = [r for r in self.waiting if after <= before or r[3] > after]
         for row in ready:
-            named = Row.named([f.name for f in ROW.fields], row)
+            named = Row.of([f.name for f in ROW.fields], row)
             self.call(row[0], self.function.eval, row[3], None, named, 1)
         if after > before:
             for key in set(self.named) | set(self.unnamed):

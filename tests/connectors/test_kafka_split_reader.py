@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from stateplan.common.types import parse_type
-from stateplan.connectors.kafka import reading
+from stateplan.connectors.kafka import split_reader
 from stateplan.connectors.kafka.client import Brokers, close_consumers
 from stateplan.connectors.kafka.source import KafkaSource
 from stateplan.connectors.kafka.splits import KafkaSplit
@@ -41,9 +41,9 @@ def test_batches_are_small_and_hold_the_whole_range(
     topic = kafka.topic()
     kafka.produce(topic, VALUES, keys=VALUES)
     for name, value in (("_MOST_MESSAGES", held), ("_MOST", most), ("_TAKE", 50)):
-        monkeypatch.setattr(reading, name, value)
+        monkeypatch.setattr(split_reader, name, value)
     found, fetching = [], []
-    for batch in reading.read_split(brokers(kafka), KafkaSplit(topic, 0, start, stop), ["key"]):
+    for batch in split_reader.read_split(brokers(kafka), KafkaSplit(topic, 0, start, stop), ["key"]):
         assert len(batch.values) == len(batch.offsets) == len(batch.metadata["key"]) <= most
         assert list(batch.metadata["key"]) == list(batch.values)
         found += list(zip(batch.offsets, batch.values, strict=True))
@@ -67,8 +67,8 @@ def test_a_reader_that_stops_early_stops_fetching(kafka: Kafka, monkeypatch: pyt
     topic = kafka.topic()
     kafka.produce(topic, VALUES)
     for name in ("_MOST_MESSAGES", "_MOST", "_TAKE"):
-        monkeypatch.setattr(reading, name, 100)
-    batches = reading.read_split(brokers(kafka), KafkaSplit(topic, 0, 0, TOTAL))
+        monkeypatch.setattr(split_reader, name, 100)
+    batches = split_reader.read_split(brokers(kafka), KafkaSplit(topic, 0, 0, TOTAL))
     assert list(next(batches).offsets) == list(range(100))
     assert _fetching()
     assert isinstance(batches, Generator)
@@ -80,7 +80,7 @@ def test_a_reader_that_stops_early_stops_fetching(kafka: Kafka, monkeypatch: pyt
 def messages(kafka: Kafka, topic: str, start: int, stop: int, **more: str) -> list[tuple[Any, ...]]:
     """Offset, value, key, time and headers of each message of a range."""
     found: list[tuple[Any, ...]] = []
-    for batch in reading.read_split(brokers(kafka, **more), KafkaSplit(topic, 0, start, stop), ALL):
+    for batch in split_reader.read_split(brokers(kafka, **more), KafkaSplit(topic, 0, start, stop), ALL):
         key, when, headers = (batch.metadata[name] for name in ALL)
         found += zip(batch.offsets.tolist(), batch.values, key, when, [of or None for of in headers], strict=True)
     return found
@@ -141,10 +141,11 @@ def test_splits_of_several_partitions_one_after_another(kafka: Kafka) -> None:
     for partition in range(4):
         kafka.produce(topic, [f"{partition} {i}" for i in range(100)], partition=partition)
     of = brokers(kafka)
-    next(reading.read_split(of, KafkaSplit(topic, 3, 0, 50)))
+    next(split_reader.read_split(of, KafkaSplit(topic, 3, 0, 50)))
     for _ in range(3):
         for partition in range(4):
-            found = [v for batch in reading.read_split(of, KafkaSplit(topic, partition, 10, 90)) for v in batch.values]
+            batches = split_reader.read_split(of, KafkaSplit(topic, partition, 10, 90))
+            found = [v for batch in batches for v in batch.values]
             assert found == [f"{partition} {i}".encode() for i in range(10, 90)]
     close_consumers()
 
