@@ -168,8 +168,8 @@ class Operator(Generic[R]):
 
     def distribute(self, rel: R, inputs: Sequence[Rel]) -> Rel:
         """It, over ``inputs`` with the exchanges that it needs."""
-        spread = inputs if self.key_field is None else [exchanged(inputs[0], getattr(rel, self.key_field))]
-        return replace_inputs(rel, spread)
+        with_exchanges = inputs if self.key_field is None else [exchanged(inputs[0], getattr(rel, self.key_field))]
+        return replace_inputs(rel, with_exchanges)
 
     def required_keys(self, rel: R) -> Sequence[Sequence[int]] | None:
         """Per input, the keys by which its node wants rows spread; None if it does not say."""
