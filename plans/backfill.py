@@ -15,26 +15,27 @@ from stateplan.functions.rex_text import rex_text
 from stateplan.functions.varying import varying_calls
 
 
-def upstream(graph: ExecGraph, node: ExecNode) -> set[int]:
-    """The ids of a node and of all from which rows reach it."""
+def upstream(graph: ExecGraph, node: ExecNode, ends: Collection[int] = ()) -> set[int]:
+    """The ids of a node and of all from which rows reach it, not by way of ``ends``."""
     visited_ids, stack = set[int](), [node]
     while stack:
         current = stack.pop()
-        if current.id not in visited_ids:
+        if current.id not in visited_ids and current.id not in ends:
             visited_ids.add(current.id)
             stack.extend(graph.inputs(current))
     return visited_ids
 
 
-def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int]) -> str | None:
+def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: Collection[int] = ()) -> str | None:
     """Why the state of a node cannot be made of the history of its inputs; None where it can.
 
     Args:
         graph: the new plan.
         node: of it.
         sources: its sources that continue from where the old plan has read. Others begin, and have no history.
+        ends: operators whose output is there without history.
     """
-    for node_id in sorted(upstream(graph, node)):
+    for node_id in sorted(upstream(graph, node, ends)):
         current = graph.node(node_id)
         if isinstance(current, TableSourceScan) and current.id in sources:
             table = current.scan_table_source.table
@@ -43,7 +44,7 @@ def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int]) -> str 
             gap = "its connector is unknown" if connector is None else connector.history_gap
             if gap is not None:
                 return f"the history of {table.summary} cannot be read again, because {gap}"
-        for rex in _expressions(list(own_values(current).values())):
+        for rex in expressions(current):
             for call in varying_calls(rex):
                 if call.name == "PROCTIME":  # an attribute, which orders rows by their arrival
                     continue
@@ -52,8 +53,12 @@ def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int]) -> str 
     return None
 
 
-def _expressions(value: object) -> Iterator[Rex]:
+def expressions(node: ExecNode) -> Iterator[Rex]:
     """The expressions in the fields of a node."""
+    return _expressions(list(own_values(node).values()))
+
+
+def _expressions(value: object) -> Iterator[Rex]:
     if isinstance(value, Rex):
         yield value
     elif isinstance(value, PlanModel):

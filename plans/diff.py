@@ -23,6 +23,7 @@ from stateplan.plans.backfill import obstacle, upstream
 from stateplan.plans.changes import SAME_VERSIONS, Change, legible, node_changes
 from stateplan.plans.derivation import Outcome, StateMove
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.kept_input import keepers
 from stateplan.plans.lineage import lineage_of_table
 from stateplan.plans.similarity import match
 from stateplan.plans.state_comparison import Operator, PlanSide, StateComparison
@@ -42,6 +43,7 @@ class OperatorDiff:
         reasons: what led to the verdict, for people; empty for identical operators and mere TTLs.
         move: how its state is rewritten, with the verdict ``rewrite``.
         position_changes: of a source, the changes after which its old position means nothing in the new plan.
+        keepers: ids of the operators of the new plan whose kept rows its state is computed from.
     """
 
     verdict: Verdict
@@ -52,6 +54,7 @@ class OperatorDiff:
     reasons: tuple[str, ...] = ()
     move: StateMove | None = None
     position_changes: tuple[Change, ...] = ()
+    keepers: frozenset[int] = frozenset()
 
     @property
     def title(self) -> str:
@@ -142,7 +145,8 @@ class _Comparison:
     def run(self) -> PlanDiff:
         diffs = [self.compare_operator(node) for node in self.new.graph.nodes]
         sources = {d.new.id for d in diffs if d.new is not None and self.goes_on(d)}
-        diffs = [self.with_history(d, sources) for d in diffs]
+        carried = {d.new.id: self.partners[d.new.id] for d in diffs if d.new and d.stateful and (d.harmless or d.move)}
+        diffs = [self.with_history(d, sources, carried) for d in diffs]
         partner_ids = {node.id for node in self.partners.values()}
         diffs += [self.removed_operator(node) for node in self.old.graph.nodes if node.id not in partner_ids]
         verdict = max((d.verdict for d in diffs), key=severity, default=VERDICTS[0])
@@ -153,19 +157,28 @@ class _Comparison:
         assert diff.new is not None
         return diff.reads_on and not self.new.graph.inputs(self.new.graph.node(diff.new.id))
 
-    def with_history(self, diff: OperatorDiff, sources: Collection[int]) -> OperatorDiff:
-        """An operator of the new plan, whose state may be made of the history of its inputs. State of new sources alone
-        needs none.
+    def with_history(
+        self, diff: OperatorDiff, sources: Collection[int], carried: Mapping[int, ExecNode]
+    ) -> OperatorDiff:
+        """An operator of the new plan, whose state may be made of rows that others have kept, or of the history of its
+        inputs. State of new sources alone needs neither.
 
         Args:
             diff: the operator.
             sources: the sources that continue.
+            carried: as of :func:`keepers`.
         """
         if diff.verdict != "reset" or not diff.stateful or diff.new is None or diff.new.id not in self.new.stateful:
             return diff
         node = self.new.graph.node(diff.new.id)
         if upstream(self.new.graph, node).isdisjoint(sources):
             return replace(diff, verdict="derive", reasons=(*diff.reasons, "it reads new sources only"))
+        kept_by = keepers(self.old, self.new, node, carried)
+        if kept_by and obstacle(self.new.graph, node, sources, kept_by) is None:
+            has_history = not upstream(self.new.graph, node, kept_by).isdisjoint(sources)
+            names = " and ".join(str(self.new.operator(self.new.graph.node(i))) for i in sorted(kept_by))
+            reasons = (*diff.reasons, f"it is computed from the rows that {names} {_HAS[len(kept_by) > 1]} kept")
+            return replace(diff, verdict="backfill" if has_history else "derive", reasons=reasons, keepers=kept_by)
         problem = obstacle(self.new.graph, node, sources)
         if problem is None:
             return replace(diff, verdict="backfill")
@@ -397,5 +410,7 @@ def _at_one_position(old: ExecNode, new: ExecNode) -> bool:
     lineages = [lineage_of_table(node) for node in (old, new)]
     return lineages[0] == lineages[1] and _position(old) == _position(new)
 
+
+_HAS = ("has", "have")
 
 _NOT_TOLD = "the compatibility of its state is unknown"

@@ -131,12 +131,14 @@ class Evolution:
         """From the text of the plan that wrote the checkpoint to another plan. Arguments as :func:`evolve_from`."""
         old = PlanDocument.parse(old_text)
         diff = compare(old, document, past_ttls)
-        anew = frozenset(o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None)
+        kept_by = {o.new.id: o.keepers for o in diff.operators if o.new is not None and o.keepers}
+        anew = {o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None}
         accept = value(options, ACCEPT)
         accept = "backfill" if accept == "none" else accept
         continuation = replace(
             _continuation(old, document, diff, ("rewrite", "derive")),
-            anew=anew,
+            anew=frozenset(anew | kept_by.keys()),
+            keepers=kept_by,
             may_begin_empty=severity(accept) >= severity("reset"),
         )
         return Evolution(old, document, diff, continuation, accept)

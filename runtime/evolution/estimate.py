@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath
@@ -103,10 +103,10 @@ class Survey:
         used = set(self.continuation.operators.values())
         self.entries = [entry for entry in self.old.layout.operators if entry.node in used]
         Origins(self.continuation, self.entries, str(origin)).loads(job, layout, local_time_zone(options))
-        history = History.of(self.old, self.continuation, options)
         self.lost: dict[int, str] = {}
         self._pieces: dict[int, Mapping[int, Sequence[Piece]]] = {}
-        for node, part in history.of_operators(job):
+        histories = History.all_of(self.old, self.continuation, options)
+        for node, part in (each for history in histories for each in history.of_operators(job)):
             if not isinstance(part, CheckpointError):
                 self._pieces[node] = _pieces(part)
             elif self.continuation.may_begin_empty:
@@ -125,7 +125,10 @@ class Survey:
             rows, size = sizes.get(origin, (0, 0))
             costs[node] = Cost(rows, size)
         for node, sources in self._pieces.items():
-            costs[node] = _history_cost(piece for pieces in sources.values() for piece in pieces)
+            keepers = self.continuation.keepers.get(node, frozenset())
+            kept = [sizes.get(self.continuation.operators[keeper], (0, 0)) for keeper in keepers]
+            read = _history_cost(piece for pieces in sources.values() for piece in pieces)
+            costs[node] = replace(read, rows=sum(rows for rows, _ in kept), state_bytes=sum(size for _, size in kept))
         history = {source: pieces for sources in self._pieces.values() for source, pieces in sources.items()}
         whole = _history_cost(piece for pieces in history.values() for piece in pieces)
         rows, size = (sum(both[place] for both in sizes.values()) for place in (0, 1))

@@ -16,7 +16,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 from stateplan.common.changelog import RowKind, column
 from stateplan.common.errors import CheckpointError, find_encoded
 from stateplan.common.failure_reasons import reason_of, text_of
+from stateplan.common.files import HADOOP, scheme_of
 from stateplan.common.paths import AnyPath, copy_tree, remove_tree, write_whole
 from stateplan.common.readable import amount
 from stateplan.common.zone import local_time_zone
@@ -48,12 +49,13 @@ from stateplan.runtime.checkpoint.slots import Continuation, Layout, SourceEntry
 from stateplan.runtime.evolution.conversion import StateLoad, loading
 from stateplan.runtime.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
 from stateplan.runtime.evolution.history import History
+from stateplan.runtime.evolution.kept_rows import FILES, KeptFile, WriteRows
 from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTimes
 from stateplan.runtime.evolution.loading import load_state
 from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, operator_states
-from stateplan.runtime.inspect.stored_state import stored_runs
+from stateplan.runtime.inspect.stored_state import run_on_spark, stored_runs
 from stateplan.runtime.jobgraph import CLOCK, JobGraph, SinkSpec
 from stateplan.runtime.memory import CacheSettings
 from stateplan.runtime.plan_tables import corrected_kinds
@@ -177,6 +179,8 @@ class _Evolution:
         self.submission = submission
         self.folder = folder
         self.old = old
+        if scheme_of(str(folder)) in HADOOP:  # tasks cannot write files there, so that history is read in their place
+            continuation = replace(continuation, keepers={})
         self.continuation = continuation
         self.tweaks = Tweaks(submission.options, submission.console)
         self.options = self._with_parallelism(submission.options)
@@ -204,14 +208,17 @@ class _Evolution:
         zone = local_time_zone(self.options)
         stocks[0].origins.loads(job, layout, zone)  # refuses what does not fit before anything is read
         self._forget_results()
-        history = self._history(job)
+        histories = self._histories(job)
         results = self._results(job)
         begin_filling(self.folder, self.old.folder)
-        if history.operators:
-            names = ", ".join(spec.name for spec in job.operators if spec.node in history.operators)
-            self.submission.tell(f"making the state of {names} from history")
-            stocks += self._backfill(place.graph, history)
+        self._forget(BACKFILL, but=[folder for h in histories for folder in self._backfill_folders(h)])
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
+        for history in histories:
+            names = ", ".join(spec.name for spec in job.operators if spec.node in history.operators)
+            origin = "rows that others have kept" if history.keepers else "history"
+            self.submission.tell(f"making the state of {names} from {origin}")
+            files = self._kept_files(spark, job, stocks[0], history) if history.keepers else ()
+            stocks += self._backfill(place.graph, history, files)
         loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
         self.submission.tell("writing the state into the new checkpoint")
         self._load(spark, job, list(zip(stocks, loads, strict=True)))
@@ -227,25 +234,50 @@ class _Evolution:
 
     # -- state -------------------------------------------------------------------------------------------------------
 
-    def _history(self, job: JobGraph) -> History:
+    def _histories(self, job: JobGraph) -> tuple[History, ...]:
         """What state is made from. Operators whose history cannot be read again begin empty if the user accepts that.
         Raises CheckpointError CKPT054."""
-        history = History.of(self.old, self.continuation, self.options)
-        if not self.continuation.may_begin_empty:
-            history.job(job)  # tells what is lost before anything is written
-            return history
-        lost = {node: part for node, part in history.of_operators(job) if isinstance(part, CheckpointError)}
-        for spec in (spec for spec in job.operators if spec.node in lost):
-            self.submission.tell(f"{spec.name} starts with empty state: {lost[spec.node].message}")
-        return replace(history, operators=history.operators - lost.keys())
+        histories = []
+        for history in History.all_of(self.old, self.continuation, self.options):
+            if not self.continuation.may_begin_empty:
+                history.job(job)  # tells what is lost before anything is written
+                histories.append(history)
+                continue
+            lost = {node: part for node, part in history.of_operators(job) if isinstance(part, CheckpointError)}
+            for spec in (spec for spec in job.operators if spec.node in lost):
+                self.submission.tell(f"{spec.name} starts with empty state: {lost[spec.node].message}")
+            if history.operators - lost.keys():
+                histories.append(replace(history, operators=history.operators - lost.keys()))
+        return tuple(histories)
 
-    def _backfill(self, graph: ExecGraph, history: History) -> list[_Stock]:
-        """State that is made from the history of the sources, by a job with a checkpoint of its own. If it is killed,
-        the next attempt continues there, unless it would read other history, or otherwise. Raises CheckpointError
-        CKPT054, and what makes the job fail."""
-        folder = self.folder / self._name(BACKFILL, sorted(history.operators))
-        self._forget(BACKFILL, but=folder)
-        self._run(replace(self.submission, graph=graph), folder, history.job)
+    def _backfill_folders(self, history: History) -> tuple[AnyPath, AnyPath]:
+        """The checkpoint of the job that makes state, and a folder for rows that operators have kept. They have names
+        of their own for all that decides what the job reads."""
+        name = self._name(BACKFILL, [sorted(history.operators), sorted(history.keepers)])
+        return self.folder / name, self.folder / f"{name}-rows"
+
+    def _kept_files(self, spark: SparkSession, job: JobGraph, stock: _Stock, history: History) -> Sequence[KeptFile]:
+        """The rows that operators have kept, in files. If all were written by an earlier attempt, they stay. Raises
+        CheckpointError CKPT045, CKPT054."""
+        _, folder = self._backfill_folders(history)
+        listing = folder / "files.json"
+        if not listing.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            loads = stock.origins.kept_inputs(job, history.keepers, local_time_zone(self.options))
+            stored = stored_runs(job_session(spark, self.options), stock.snapshot, stock.states)
+            task = WriteRows(stored.slots, job.operators, loads, folder)
+            frame = stored.frame
+            rows = () if frame is None else run_on_spark(self.old, lambda: frame.mapInArrow(task, FILES).collect())
+            write_whole(listing, json.dumps([[operator, number, name, size] for operator, number, name, size in rows]))
+        listed_files = json.loads(listing.read_text())
+        return [KeptFile(operator, number, folder / name, size) for operator, number, name, size in listed_files]
+
+    def _backfill(self, graph: ExecGraph, history: History, files: Sequence[KeptFile]) -> list[_Stock]:
+        """State that is made from history, by a job with a checkpoint of its own. If it is killed, the next attempt
+        continues there, unless it would read other history, or otherwise. Raises CheckpointError CKPT054, and what
+        makes the job fail."""
+        folder, _ = self._backfill_folders(history)
+        self._run(replace(self.submission, graph=graph), folder, lambda job: history.job(job, files))
         if SparkCheckpoint.of(folder).last_done < 0:
             return []
         same = Continuation(graph, {node: node for node in history.operators}, {})
@@ -279,10 +311,10 @@ class _Evolution:
         )
         return f"{what}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
 
-    def _forget(self, what: str, but: AnyPath | None = None) -> None:
-        """Removes the folders of other jobs. ``but`` is kept."""
+    def _forget(self, what: str, but: Collection[AnyPath]) -> None:
+        """Removes the folders of other jobs. ``but`` are kept."""
         for folder in self.folder.glob(f"{what}-*"):
-            if folder != but:
+            if folder not in but:
                 remove_tree(folder)
 
     def _translated(self, submission: Submission, graph: ExecGraph) -> JobGraph:
@@ -307,7 +339,7 @@ class _Evolution:
         folder = self._corrections_folder
         if any(other != folder for other in self.folder.glob(f"{CORRECTIONS}-*") if (other / _WRITTEN).exists()):
             raise CheckpointError("CKPT055.begun", folder=self.folder)
-        self._forget(CORRECTIONS, but=folder)
+        self._forget(CORRECTIONS, but=[folder])
 
     def _results(self, job: JobGraph) -> tuple[History, History] | None:
         """What the old plan and the new one have written for the sinks that get corrections; None without any. Raises

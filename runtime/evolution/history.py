@@ -26,6 +26,7 @@ from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, 
 from stateplan.runtime.beginnings import beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.slots import Continuation
+from stateplan.runtime.evolution.kept_rows import KeptFile, KeptRows, kept_sources, without_ways_to
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToReader, ToSink, targets
 from stateplan.runtime.markers import END, Markers
@@ -105,6 +106,7 @@ class History:
         tasks: parallel tasks.
         batch_bytes: bytes of files for each of them in a micro-batch.
         sinks: what takes the place of sinks, by node of the plan; the others get nothing.
+        keepers: operators of the new plan that are given rows that they have kept in place of their inputs.
     """
 
     old: Snapshot
@@ -113,11 +115,21 @@ class History:
     tasks: int
     batch_bytes: int
     sinks: Mapping[int, Sink] = field(default_factory=dict)
+    keepers: frozenset[int] = frozenset()
 
     @staticmethod
     def of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> History:
-        """What the state is made from that a continuation makes anew."""
-        return History(old, continuation.sources, continuation.anew, parallelism(options), TASK_BYTES)
+        """What the state is made from that a continuation makes anew, but for that from kept rows."""
+        anew = continuation.anew - continuation.keepers.keys()
+        return History(old, continuation.sources, anew, parallelism(options), TASK_BYTES)
+
+    @staticmethod
+    def all_of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> tuple[History, ...]:
+        """As :meth:`of`, and what the state is made from that follows from kept rows; those that make any state."""
+        history, operators = History.of(old, continuation, options), frozenset(continuation.keepers)
+        keepers = frozenset[int]().union(*continuation.keepers.values())
+        histories = (history, replace(history, operators=operators, keepers=keepers))
+        return tuple(history for history in histories if history.operators)
 
     def of_operators(self, job: JobGraph) -> Iterator[tuple[int, JobGraph | CheckpointError]]:
         """By node of the operators, the part of a job that makes the state of this one, or the error CKPT054 that says
@@ -128,24 +140,33 @@ class History:
             except CheckpointError as error:
                 yield node, error
 
-    def job(self, job: JobGraph) -> JobGraph:
+    def job(self, job: JobGraph, files: Sequence[KeptFile] = ()) -> JobGraph:
         """The part of a job that makes the state, and writes to sinks, over the history of its sources.
+
+        Args:
+            job: the job.
+            files: with the rows that the keepers have kept.
 
         Raises:
             CheckpointError: CKPT054, a source cannot be read again.
         """
         numbers = {n for n, spec in enumerate(job.operators) if spec.node in self.operators}
         sinks = frozenset(n for n, sink in enumerate(job.sinks) if sink.node in self.sinks)
+        keepers = {n for n, spec in enumerate(job.operators) if spec.node in self.keepers}
+        whole, job = job, without_ways_to(keepers, job) if keepers else job
         needed = _upstream(job, numbers, sinks)
         for n in sorted(needed):
             if job.operators[n].kernel.by_clock:
                 raise self._lost(job.operators[n].name, "its result depends on the clock")
-        has_ended = self._has_ended(any(job.operators[n].event_time for n in needed))
+        # What kept rows are enough for does not use event time.
+        has_ended = self._has_ended(not keepers and any(job.operators[n].event_time for n in needed))
         sources = [replace(s, pipeline=_cut(s.pipeline, needed, sinks), errors=None) for s in job.sources]
         sources = [s for s in sources if s.pipeline.outputs and s.node in self.sources]
         lifetimes = [config.ttl for n in needed for config in job.operators[n].ttl if config.ttl]
         step = min(lifetimes) // _TTL_PARTS if lifetimes else None
         pieces = {s.node: list(self.pieces(s, step)) for s in sources}
+        kept = kept_sources(whole, keepers & needed, files)
+        pieces |= {s.node: list(self._kept_pieces(s)) for s in kept}
         steps = _steps(pieces, step, self.batch_bytes * self.tasks)
         operators = tuple(replace(o, pipeline=_cut(o.pipeline, needed, sinks), late=()) for o in job.operators)
         return replace(
@@ -156,7 +177,7 @@ class History:
                     reader=HistorySource(s.reader, with_all_parts(steps[s.node]), self.tasks),
                     marks=INSTANTS,
                 )
-                for s in sources
+                for s in (*sources, *kept)
             ),
             operators=operators,
             sinks=tuple(replace(sink, writer=self.sinks.get(sink.node, Nothing())) for sink in job.sinks),
@@ -205,6 +226,14 @@ class History:
                 yield Piece(0, 0, RangeSplit(int(start), int(stop)), f"{int(start):020d}")
         else:
             raise self._lost(f"table '{source.name}'", f"the connector '{source.connector}' does not read it again")
+
+    def _kept_pieces(self, source: SourceSpec) -> Iterator[Piece]:
+        """The rows that an operator has kept, as if they had just been accessed."""
+        assert isinstance(source.reader, KeptRows)
+        files = source.reader.files
+        now = self.old.spark.offsets(self.old.batch).time - len(files)
+        for number, file in enumerate(files):
+            yield Piece(now + number, file.size, RangeSplit(number, number + 1), f"{number:010d}")
 
     def _planned_pieces(
         self, source: SourceSpec, reader: RepeatableSource[Any], number: int, step: int | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,28 @@ class Origins:
             None if (number := self.of(spec)) is None else self._load(spec, entry, number, time_zone)
             for spec, entry in zip(job.operators, layout.operators, strict=True)
         )
+
+    def kept_inputs(self, job: JobGraph, keepers: Collection[int], time_zone: str) -> tuple[StateLoad | None, ...]:
+        """Per operator the rows of its inputs that it has kept, of those that have the ids ``keepers`` in the plan;
+        None for the others. Raises CheckpointError CKPT024."""
+        return tuple(
+            None
+            if spec.node not in keepers or (number := self.of(spec)) is None
+            else StateLoad(tuple((number, rows) for rows in self._kept(spec, self.entries[number], time_zone)))
+            for spec in job.operators
+        )
+
+    def _kept(self, spec: OperatorSpec, old: OperatorEntry, time_zone: str) -> Iterator[InputRows]:
+        tables = {table.slot: (name, table) for name, table in old.tables.items()}
+        move = self.continuation.moves.get(spec.node)
+        for number, schema in enumerate(spec.input_schemas):
+            name, table = tables[move.inputs[number] if move is not None and move.inputs else number]
+            places = range(len(schema)) if move is None else move.fields[number]
+            columns = {column(i): column(was) for i, was in enumerate(places) if was is not None}
+            columns = {now: was for now, was in columns.items() if was in table.columns}
+            if any(table.columns[was] != schema[now] for now, was in columns.items()):
+                raise misfit(spec, self.folder, f"{name} does not hold the rows of input {number}")
+            yield InputRows(number, name, columns, (), _filters(move, number), time_zone)
 
     def _load(self, spec: OperatorSpec, entry: OperatorEntry, number: int, time_zone: str) -> StateLoad:
         """What is made of the state of the old operator with this number. Raises CheckpointError CKPT024."""

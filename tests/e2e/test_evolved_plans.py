@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,12 @@ MADE_ANEW = (
 
 def orders(*numbers: int) -> list[dict[str, object]]:
     return [{"id": n, "product": "abd"[n % 3], "amount": n % 50} for n in numbers]
+
+
+def rows_of(shop: Shop, table: str, last: int) -> list[dict[str, Any]]:
+    """The rows in the first files of a table."""
+    files = [shop.folder / table / f"{number}.json" for number in range(1, last + 1)]
+    return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +71,29 @@ def test_state_that_does_not_follow_is_made_from_history(shop: Shop) -> None:
     for sink in ("large", "amounts"):
         assert shop.holds(f"{sink}_half", f"{sink}_new") == shop.holds(f"{sink}_whole"), sink
     assert not (shop.folder / "anew" / "backfill").exists()
+
+
+def test_state_follows_from_the_rows_of_a_join_though_their_history_is_gone(shop: Shop) -> None:
+    by_target = f"SELECT target, COUNT(product), SUM(id) FROM ({JOINED}) GROUP BY target"
+    sums = ("targets", "target STRING, n BIGINT, s BIGINT"), by_target
+    plan, file = named("kept", (LINES, JOINED), sums), shop.folder / "orders" / "1.json"
+    time, preview = file.stat().st_mtime_ns, shop.plan(plan, "kept").preview_evolution(shop.folder / "old")[0]
+    costs = {o.operator.title.split("[")[0]: (o.outcome, o.cost) for o in preview.operators}
+    assert costs["group-aggregate"] == ("derived", costs["join"][1]), "it reads the state of the join, and no history"
+    os.utime(file)
+    try:
+        shop.plan(plan, "kept").evolve(shop.folder / "old")
+    finally:
+        os.utime(file, ns=(time, time))
+    assert not [path.name for path in (shop.folder / "kept").glob("backfill-*")]
+    shop.plan(plan, "kept").execute().wait()
+    counts: Counter[tuple[object, ...]] = Counter()
+    for last, sign in ((1, -1), (2, 1)):
+        ordered, shipped = rows_of(shop, "orders", last), rows_of(shop, "shipped", last)
+        for target in "xyz":
+            pairs = [o["id"] for o in ordered for s in shipped if (o["id"], target) == (s["id"], s["target"])]
+            counts[target, len(pairs), sum(pairs)] += sign if pairs else 0
+    assert shop.holds("targets_kept") == Counter({row: n for row, n in counts.items() if n})
 
 
 @pytest.mark.parametrize("change", ["removed", "modified"])

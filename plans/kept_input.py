@@ -1,0 +1,91 @@
+"""Which state follows from rows that operators in front of it have kept: no history is read for it.
+
+An operator that keeps all rows of its inputs can be given them once more, and what it then emits has the same rows in
+the end as all that it has ever emitted. That is enough for operators whose state depends on these rows alone, and
+neither on their order nor on the rows that were taken back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.calc import Calc
+from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
+from stateplan.execnodes.nodes.deduplicate import Deduplicate
+from stateplan.execnodes.nodes.exchange import Exchange
+from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
+from stateplan.execnodes.nodes.union import Union
+from stateplan.execnodes.specs import AggCall
+from stateplan.functions.rex import InputRef, Rex
+from stateplan.plans.backfill import expressions
+from stateplan.plans.derivation import keeps_numbers, merges_exactly
+from stateplan.plans.state_comparison import PlanSide
+
+_PLAIN = (Calc, Exchange, MiniBatchAssigner, Union)
+"""Operators without state that give the same for the same row."""
+
+
+def keepers(old: PlanSide, new: PlanSide, node: ExecNode, carried: Mapping[int, ExecNode]) -> frozenset[int]:
+    """The operators of the new plan that have kept the rows from which the state of a node follows; empty if it does
+    not follow from such rows. On the other ways to the node, its state needs history.
+
+    Args:
+        old, new: the plans.
+        node: of the new plan, with one phase for each aggregate.
+        carried: by operator of the new plan that takes over state, the old one.
+    """
+    graph, nearest = new.graph, set[int]()
+    visited_ids, stack = set[int](), [node]
+    while stack:
+        current = stack.pop()
+        if current.id in visited_ids or not graph.inputs(current):
+            continue
+        visited_ids.add(current.id)
+        has_rows = current is not node and current.id in carried and _keeps_inputs(graph, current)
+        if has_rows and not any((*old.ttls(carried[current.id]), *new.ttls(current))):
+            nearest.add(current.id)
+            continue
+        if not _needs_rows_alone(graph, current, any(new.ttls(current))):
+            return frozenset()
+        stack.extend(graph.inputs(current))
+    return frozenset(nearest)
+
+
+def _keeps_inputs(graph: ExecGraph, node: ExecNode) -> bool:
+    """Whether an operator keeps all rows of its inputs from which its output follows. A join emits rows without a match
+    whose key is NULL, and does not keep them."""
+    if isinstance(node, Join):
+        spec, (left, right) = node.join_spec, graph.input_types(node)
+        sides = (("LEFT", "FULL", "ANTI"), left, spec.left_keys), (("RIGHT", "FULL"), right, spec.right_keys)
+        return not any(
+            spec.join_type in types and filters and row.fields[key].type.nullable
+            for types, row, keys in sides
+            for key, filters in zip(keys, spec.filter_nulls, strict=True)
+        )
+    if isinstance(node, Deduplicate):
+        return node.keep_last_row and not node.is_rowtime
+    return isinstance(node, ChangelogNormalize)
+
+
+def _needs_rows_alone(graph: ExecGraph, node: ExecNode, has_ttl: bool) -> bool:
+    """Whether the state and the output of an operator depend on nothing but the rows that its inputs have in the end.
+    Kept rows have no processing time."""
+    kinds = [t.kind for row in graph.input_types(node) for t in field_types(row)]
+    if isinstance(node, Calc):
+        return not any(_reads_the_clock(rex) for rex in expressions(node))
+    if isinstance(node, GroupAggregate):
+        return not has_ttl and "PROCTIME" not in kinds and all(map(_is_exact, node.agg_calls))
+    return isinstance(node, _PLAIN) or (isinstance(node, Join) and not has_ttl and "PROCTIME" not in kinds)
+
+
+def _is_exact(call: AggCall) -> bool:
+    """Whether what a call keeps does not depend on the order of the rows."""
+    return keeps_numbers(call) and merges_exactly(call)
+
+
+def _reads_the_clock(rex: Rex) -> bool:
+    return (isinstance(rex, InputRef) and rex.type.kind == "PROCTIME") or any(map(_reads_the_clock, rex.children))
