@@ -145,8 +145,10 @@ class _Comparison:
     def run(self) -> PlanDiff:
         diffs = [self.compare_operator(node) for node in self.new.graph.nodes]
         sources = {d.new.id for d in diffs if d.new is not None and self.goes_on(d)}
-        carried = {d.new.id: self.partners[d.new.id] for d in diffs if d.new and d.stateful and (d.harmless or d.move)}
-        diffs = [self.with_history(d, sources, carried) for d in diffs]
+        partners_by_id = {
+            d.new.id: self.partners[d.new.id] for d in diffs if d.new and d.stateful and (d.harmless or d.move)
+        }
+        diffs = [self.with_history(d, sources, partners_by_id) for d in diffs]
         partner_ids = {node.id for node in self.partners.values()}
         diffs += [self.removed_operator(node) for node in self.old.graph.nodes if node.id not in partner_ids]
         verdict = max((d.verdict for d in diffs), key=severity, default=VERDICTS[0])
@@ -158,7 +160,7 @@ class _Comparison:
         return diff.reads_on and not self.new.graph.inputs(self.new.graph.node(diff.new.id))
 
     def with_history(
-        self, diff: OperatorDiff, sources: Collection[int], carried: Mapping[int, ExecNode]
+        self, diff: OperatorDiff, sources: Collection[int], partners_by_id: Mapping[int, ExecNode]
     ) -> OperatorDiff:
         """An operator of the new plan, whose state may be made of rows that others have kept, or of the history of its
         inputs. State of new sources alone needs neither.
@@ -166,14 +168,14 @@ class _Comparison:
         Args:
             diff: the operator.
             sources: the sources that continue.
-            carried: as of :func:`keepers`.
+            partners_by_id: as of :func:`keepers`.
         """
         if diff.verdict != "reset" or not diff.stateful or diff.new is None or diff.new.id not in self.new.stateful:
             return diff
         node = self.new.graph.node(diff.new.id)
         if upstream(self.new.graph, node).isdisjoint(sources):
             return replace(diff, verdict="derive", reasons=(*diff.reasons, "it reads new sources only"))
-        kept_by = keepers(self.old, self.new, node, carried)
+        kept_by = keepers(self.old, self.new, node, partners_by_id)
         if kept_by and obstacle(self.new.graph, node, sources, kept_by) is None:
             has_history = not upstream(self.new.graph, node, kept_by).isdisjoint(sources)
             names = " and ".join(str(self.new.operator(self.new.graph.node(i))) for i in sorted(kept_by))

@@ -29,14 +29,14 @@ _PLAIN = (Calc, Exchange, MiniBatchAssigner, Union)
 """Operators without state that give the same for the same row."""
 
 
-def keepers(old: PlanSide, new: PlanSide, node: ExecNode, carried: Mapping[int, ExecNode]) -> frozenset[int]:
+def keepers(old: PlanSide, new: PlanSide, node: ExecNode, partners_by_id: Mapping[int, ExecNode]) -> frozenset[int]:
     """The operators of the new plan that have kept the rows from which the state of a node follows; empty if it does
     not follow from such rows. On the other ways to the node, its state needs history.
 
     Args:
         old, new: the plans.
         node: of the new plan, with one phase for each aggregate.
-        carried: by operator of the new plan that takes over state, the old one.
+        partners_by_id: by operator of the new plan that takes over state, the old one.
     """
     graph, nearest = new.graph, set[int]()
     visited_ids, stack = set[int](), [node]
@@ -45,8 +45,8 @@ def keepers(old: PlanSide, new: PlanSide, node: ExecNode, carried: Mapping[int, 
         if current.id in visited_ids or not graph.inputs(current):
             continue
         visited_ids.add(current.id)
-        has_rows = current is not node and current.id in carried and _keeps_inputs(graph, current)
-        if has_rows and not any((*old.ttls(carried[current.id]), *new.ttls(current))):
+        has_rows = current is not node and current.id in partners_by_id and _keeps_inputs(graph, current)
+        if has_rows and not any((*old.ttls(partners_by_id[current.id]), *new.ttls(current))):
             nearest.add(current.id)
             continue
         if not _needs_rows_alone(graph, current, any(new.ttls(current))):
