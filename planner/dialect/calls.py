@@ -73,26 +73,15 @@ def function_name(call: exp.Expr) -> str:
 class CallParser(JsonCallParser):
     """The part of the parser that reads calls of functions."""
 
-    def _query(self) -> exp.Expr:  # in queries.py
-        raise NotImplementedError
-
-    def _query_ahead(self) -> bool:  # in queries.py
-        raise NotImplementedError
-
-    def _order_by(self) -> exp.Order | None:  # in queries.py
-        raise NotImplementedError
-
-    def _table_argument(self) -> nodes.TableArgument:  # in queries.py
-        raise NotImplementedError
-
-    def _clauses_of_table(self, table: exp.Expr) -> nodes.TableArgument:  # in queries.py
-        raise NotImplementedError
-
-    def _sum(self) -> exp.Expr:  # in expressions.py
-        raise NotImplementedError
-
-    def _constant(self) -> exp.Expr:  # in expressions.py
-        raise NotImplementedError
+    # in queries.py
+    _query: Callable[[], exp.Expr]
+    _query_ahead: Callable[[], bool]
+    _order_by: Callable[[], exp.Order | None]
+    _table_argument: Callable[[], nodes.TableArgument]
+    _clauses_of_table: Callable[[exp.Expr], nodes.TableArgument]
+    # in expressions.py
+    _sum: Callable[[], exp.Expr]
+    _constant: Callable[[], exp.Expr]
 
     def _call(self, start: Token, parts: list[exp.Identifier] | None = None) -> exp.Expr:
         name = ".".join(p.name for p in parts) if parts else start.text

@@ -29,8 +29,7 @@ _AFTER_COLUMN = frozenset(("VALUE", ",", ":", ".", "[", "||", "*", "/", "%"))
 class JsonCallParser(TypeParser):
     """The part of the parser that reads the arguments of JSON functions."""
 
-    def _expression(self) -> exp.Expr:  # in expressions.py
-        raise NotImplementedError
+    _expression: Callable[[], exp.Expr]  # in expressions.py
 
     # JSON_EXISTS, JSON_VALUE, JSON_QUERY
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token
 
@@ -22,11 +24,7 @@ class MatchParser(ExpressionParser):
     _matching = 0
     """How many MATCH_RECOGNIZE clauses are open."""
 
-    def _table_alias(self) -> exp.TableAlias | None:
-        raise NotImplementedError
-
-    def _order_by(self) -> exp.Order | None:
-        raise NotImplementedError
+    _table_alias: Callable[[], exp.TableAlias | None]  # in queries.py
 
     def _match_recognize(self, table: exp.Expr) -> nodes.MatchRecognize:
         start = self._curr
