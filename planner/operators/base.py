@@ -124,7 +124,7 @@ class Operator(Generic[R]):
 
     def state_hints(self, rel: R) -> Sequence[InputHint | None]:
         """Per state of its exec node, what hints say of the input whose rows it keeps."""
-        return tuple(getattr(rel, name) for name in self.hint_fields)
+        return tuple(vars(rel)[name] for name in self.hint_fields)
 
     def late_hints(self, rel: R) -> Sequence[InputHint | None]:
         """Per input of its exec node, what hints say of it; of one for all, that."""
@@ -168,7 +168,7 @@ class Operator(Generic[R]):
 
     def distribute(self, rel: R, inputs: Sequence[Rel]) -> Rel:
         """It, over ``inputs`` with the exchanges that it needs."""
-        with_exchanges = inputs if self.key_field is None else [exchanged(inputs[0], getattr(rel, self.key_field))]
+        with_exchanges = inputs if self.key_field is None else [exchanged(inputs[0], vars(rel)[self.key_field])]
         return replace_inputs(rel, with_exchanges)
 
     def required_keys(self, rel: R) -> Sequence[Sequence[int]] | None:
