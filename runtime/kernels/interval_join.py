@@ -14,9 +14,6 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column, columns
-from stateplan.common.types import LogicalType
-from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.specs import JoinSpec
 from stateplan.runtime.kernel import (
     NO_WATERMARK,
     OUTER_ROWS,
@@ -37,14 +34,12 @@ from stateplan.runtime.kernels.common.key_ids import (
     Ints,
     frame_of,
     ids_of,
-    nulls,
-    state_columns,
     truth,
     with_stamps,
     within,
     without_match,
 )
-from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.runtime.kernels.common.two_sides import TwoSides
 
 _TIME, _DUE, _NUMBER, _HAS_MATCH = "@time", "@due", "@n", "@matched"
 
@@ -73,7 +68,7 @@ class _Rows:
 
 
 @dataclass(frozen=True)
-class IntervalJoinKernel(EventTimeKernel):
+class IntervalJoinKernel(TwoSides, EventTimeKernel):
     """A join of rows with lower <= left time - right time <= upper.
 
     A row meets the rows of the other side that are kept, and is kept itself until the watermark is past all that it
@@ -85,23 +80,17 @@ class IntervalJoinKernel(EventTimeKernel):
     where NULL matches nothing wait too in an outer join, and bounds that no two times can meet keep nothing.
 
     Attributes:
-        left_type, right_type: ROW types of the inputs.
-        spec: the keys and the further condition; INNER, LEFT, RIGHT or FULL.
+        spec: INNER, LEFT, RIGHT or FULL.
         event_time: else it goes by processing time.
         lower, upper: the bounds, ms.
         left_time, right_time: the fields that hold the time of a row.
-        time_zone: the session's time zone, for the condition.
     """
 
-    left_type: LogicalType
-    right_type: LogicalType
-    spec: JoinSpec
     event_time: bool
     lower: int
     upper: int
     left_time: int
     right_time: int
-    time_zone: str = "UTC"
 
     @property
     def by_clock(self) -> bool:
@@ -122,14 +111,6 @@ class IntervalJoinKernel(EventTimeKernel):
         return max(-self.lower, self.upper) if self.lower <= self.upper else 0
 
     @cached_property
-    def _types(self) -> tuple[LogicalType, LogicalType]:
-        return self.left_type, self.right_type
-
-    @cached_property
-    def _keys(self) -> tuple[list[str], list[str]]:
-        return [column(k) for k in self.spec.left_keys], [column(k) for k in self.spec.right_keys]
-
-    @cached_property
     def _outer(self) -> tuple[bool, bool]:
         return self.spec.join_type in ("LEFT", "FULL"), self.spec.join_type in ("RIGHT", "FULL")
 
@@ -137,12 +118,6 @@ class IntervalJoinKernel(EventTimeKernel):
     def _max_distances(self) -> tuple[int, int]:
         """Per side, how much later than itself a row of the other side may be, ms."""
         return -self.lower, self.upper
-
-    @cached_property
-    def _condition(self) -> CalcTransform | None:
-        rest = self.spec.non_equi_condition
-        names = joined_names(self._types)
-        return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
@@ -185,7 +160,9 @@ class IntervalJoinKernel(EventTimeKernel):
             due = rows.frame[_DUE].to_numpy() <= after if releases else np.zeros(rows.frame.height, bool)
             leaves = ~rows.is_waiting | due
             if self._outer[side]:
-                parts.append(self._rows_beside_nulls(side, rows.frame.filter(leaves & ~rows.has_match)))
+                lone = np.flatnonzero(leaves & ~rows.has_match)
+                lefts, rights = (lone, None) if side == 0 else (None, lone)
+                parts.append(self._beside(left.frame, right.frame, lefts, rights))
             fresh = np.arange(rows.frame.height) >= rows.stored_count
             is_written = ~leaves & fresh
             if self._outer[side]:
@@ -252,15 +229,7 @@ class IntervalJoinKernel(EventTimeKernel):
     def _joined_rows(self, left: _Rows, right: _Rows, lefts: Ints, rights: Ints, now: int) -> pl.DataFrame:
         """The joined rows of some left with some right ones, which are marked as met."""
         lefts, rights = self._pairs(left, right, lefts, rights)
-        width = len(self.left_type.fields)
-        names = columns(width + len(self.right_type.fields))
-        out = frame_of(
-            [
-                *left.frame[columns(width)][lefts],
-                *(s.alias(n) for s, n in zip(self._own(1, right.frame[rights]), names[width:], strict=True)),
-            ],
-            len(lefts),
-        )
+        out = self._beside(left.frame, right.frame, lefts, rights)
         if self._condition is not None and out.height:
             holds = truth(self._condition(out, now)[column(0)])
             out, lefts, rights = out.filter(holds), lefts[holds], rights[holds]
@@ -293,15 +262,3 @@ class IntervalJoinKernel(EventTimeKernel):
         starts, ends = np.searchsorted(words, low, "left"), np.searchsorted(words, high, "left")
         counts = np.maximum(ends - starts, 0)
         return np.repeat(lefts, counts), rights[order[np.repeat(starts, counts) + within(counts)]]
-
-    def _own(self, side: int, frame: pl.DataFrame) -> list[pl.Series]:
-        return [frame[n] for n in columns(len(self._types[side].fields))]
-
-    def _rows_beside_nulls(self, side: int, frame: pl.DataFrame) -> pl.DataFrame:
-        """Rows beside NULLs."""
-        width = len(self.left_type.fields)
-        names = columns(width + len(self.right_type.fields))
-        own = self._own(side, frame)
-        others = [nulls("", t, frame.height) for t in state_columns(self._types[1 - side]).values()]
-        both = [*own, *others] if side == 0 else [*others, *own]
-        return frame_of([s.alias(n) for s, n in zip(both, names, strict=True)], frame.height)

@@ -16,15 +16,12 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column, columns
 from stateplan.common.types import LogicalType
-from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.specs import JoinSpec
 from stateplan.runtime.kernel import (
     ACCESS_TIME,
     NO_WATERMARK,
     Access,
     EventTimeKernel,
     Frames,
-    Kernel,
     StateTable,
     Step,
     Watermark,
@@ -32,7 +29,7 @@ from stateplan.runtime.kernel import (
     own_columns,
 )
 from stateplan.runtime.kernels.common.key_ids import state_columns
-from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.runtime.kernels.common.two_sides import TwoSides
 
 _TIME, _NUMBER, _ROW_KIND, _KEY = "@time", "@n", "@row_kind", "@key"
 
@@ -50,21 +47,15 @@ def _millis(row: LogicalType, index: int) -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class _TemporalJoin(Kernel):
+class _TemporalJoin(TwoSides):
     """What both kinds of temporal join share: keys, condition and the rows that come out.
 
     Args:
-        left_type, right_type: ROW types of the inputs.
-        spec: keys, further condition, INNER or LEFT.
-        time_zone: the session's ``table.local-time-zone``.
+        spec: INNER or LEFT.
         upserts: whether updates of the left input come without their old rows. A change that meets nothing then
             deletes the row of its key, which may have met something before; Flink leaves that row.
     """
 
-    left_type: LogicalType
-    right_type: LogicalType
-    spec: JoinSpec
-    time_zone: str = field(default="UTC", kw_only=True)
     upserts: bool = field(default=False, kw_only=True)
 
     @property
@@ -104,12 +95,6 @@ class _TemporalJoin(Kernel):
         numbers = numbers.cast(pl.Int64)
         return numbers[: left.height], numbers[left.height :]
 
-    @cached_property
-    def condition(self) -> CalcTransform | None:
-        rest = self.spec.non_equi_condition
-        names = joined_names((self.left_type, self.right_type))
-        return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
-
     def join_rows(self, left: pl.DataFrame, right: pl.DataFrame, has_match: pl.Series, now: int) -> pl.DataFrame:
         """Left rows with the right rows beside them, as changes of the kind of the left row.
 
@@ -124,8 +109,8 @@ class _TemporalJoin(Kernel):
         )
         both = pl.concat([left.select(*columns(width), KIND), beside], how="horizontal")
         both = both.with_columns(has_match.alias(_KEY))
-        if self.condition is not None and both.height:
-            holds = self.condition(both.drop(_KEY, KIND), now)[column(0)].fill_null(False)
+        if self._condition is not None and both.height:
+            holds = self._condition(both.drop(_KEY, KIND), now)[column(0)].fill_null(False)
             both = both.with_columns((pl.col(_KEY) & holds).alias(_KEY))
         if self.spec.join_type != "LEFT":
             if not self.upserts:

@@ -13,9 +13,6 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column, columns
-from stateplan.common.types import LogicalType
-from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.specs import JoinSpec
 from stateplan.runtime.kernel import (
     NO_WATERMARK,
     Access,
@@ -35,54 +32,31 @@ from stateplan.runtime.kernels.common.key_ids import (
     frame_of,
     ids_of,
     insertions,
-    nulls,
     stable_order,
-    state_columns,
     truth,
     with_stamps,
     within,
     without_match,
 )
+from stateplan.runtime.kernels.common.two_sides import TwoSides
 from stateplan.runtime.kernels.window_slices import Slicing, local_times
-from stateplan.runtime.transforms.calc import CalcTransform
 
 _NUMBER, _DUE, _END = "@n", "@due", "@end"
 
 
 @dataclass(frozen=True)
-class WindowJoinKernel(EventTimeKernel):
+class WindowJoinKernel(TwoSides, EventTimeKernel):
     """Keeps the rows of both sides until the watermark closes their window, and joins them then.
 
     Rows of a closed window are dropped. A row whose TTL ends before its window closes is not joined.
 
     Attributes:
-        left_type, right_type: ROW types of the inputs.
-        spec: the keys and the further condition.
         ends: per side, the field that holds the end of the window.
         slicing: the windows.
-        time_zone: the session's time zone, for the condition.
     """
 
-    left_type: LogicalType
-    right_type: LogicalType
-    spec: JoinSpec
     ends: tuple[int, int]
     slicing: Slicing
-    time_zone: str = "UTC"
-
-    @cached_property
-    def _types(self) -> tuple[LogicalType, LogicalType]:
-        return self.left_type, self.right_type
-
-    @cached_property
-    def _keys(self) -> tuple[list[str], list[str]]:
-        return [column(k) for k in self.spec.left_keys], [column(k) for k in self.spec.right_keys]
-
-    @cached_property
-    def _condition(self) -> CalcTransform | None:
-        rest = self.spec.non_equi_condition
-        names = joined_names(self._types)
-        return None if rest is None else CalcTransform((rest,), None, self.time_zone, names=names)
 
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
@@ -151,16 +125,15 @@ class WindowJoinKernel(EventTimeKernel):
         order = _in_order((left, lefts), (right, rights))
         lefts, rights = lefts[order], rights[order]
         parts, ends = [self._beside(left, right, lefts, rights)], [left[_END][lefts]]
-        nobody = np.full(max(left.height, right.height), -1, np.int64)
         if kind in ("LEFT", "FULL"):
             alone = np.flatnonzero(~_among(left, lefts))
             alone = alone[_in_order((left, alone))]
-            parts.append(self._beside(left, right, alone, nobody[: len(alone)]))
+            parts.append(self._beside(left, right, alone, None))
             ends.append(left[_END][alone])
         if kind in ("RIGHT", "FULL"):
             alone = np.flatnonzero(~_among(right, rights))
             alone = alone[_in_order((right, alone))]
-            parts.append(self._beside(left, right, nobody[: len(alone)], alone))
+            parts.append(self._beside(left, right, None, alone))
             ends.append(right[_END][alone])
         if len(parts) == 1:
             return parts[0]
@@ -182,15 +155,6 @@ class WindowJoinKernel(EventTimeKernel):
         sizes = np.bincount(theirs, minlength=ids.count)
         starts, counts = (np.cumsum(sizes) - sizes)[ours], sizes[ours]
         return np.repeat(rows[0], counts), rows[1][order[np.repeat(starts, counts) + within(counts)]]
-
-    def _beside(self, left: pl.DataFrame, right: pl.DataFrame, lefts: Ints, rights: Ints) -> pl.DataFrame:
-        """Rows of both sides beside each other, NULLs for -1."""
-        series: list[pl.Series] = []
-        for frame, row, rows in ((left, self.left_type, lefts), (right, self.right_type, rights)):
-            is_lone = bool(len(rows)) and rows[0] < 0
-            for name, dtype in state_columns(row).items():
-                series.append(nulls(name, dtype, len(rows)) if is_lone else frame[name][rows])
-        return frame_of([s.alias(column(i)) for i, s in enumerate(series)], len(lefts))
 
 
 def _among(frame: pl.DataFrame, rows: Ints) -> Bools:

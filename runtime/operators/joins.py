@@ -60,7 +60,7 @@ def interval_join(node: IntervalJoin, inputs: Rows, session: Options) -> Statefu
         bounds.left_upper_bound,
         bounds.left_time_index,
         bounds.right_time_index,
-        local_time_zone(session),
+        time_zone=local_time_zone(session),
     )
     return Stateful(kernel, (spec.left_keys, spec.right_keys))
 
@@ -136,6 +136,6 @@ def window_join(node: WindowJoin, inputs: Rows, session: Options) -> Stateful:
         spec,
         (left.window_end, right.window_end),
         slicing_of(node, left, session),
-        local_time_zone(session),
+        time_zone=local_time_zone(session),
     )
     return Stateful(kernel, (spec.left_keys, spec.right_keys))
