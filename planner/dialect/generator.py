@@ -34,13 +34,26 @@ _FORMS: dict[type[exp.Expr], str] = {
     exp.Lateral: "LATERAL {this} {alias:AS}",
     exp.Partition: "PARTITION {expressions*}",
     exp.OnConflict: "ON CONFLICT DO {action}",
+    exp.Between: "{this} BETWEEN {symmetric?SYMMETRIC} {low} AND {high}",
+    exp.Bracket: "{this}[{expressions,}]",
+    exp.Exists: "EXISTS({this})",
+    exp.HexString: "X'{this}'",
+    exp.TableFromRows: "TABLE({this}) {alias:AS}",
+    exp.Unnest: "UNNEST{expressions*} {offset?WITH ORDINALITY} {alias:AS}",
     nodes.TypedLiteral: "{kind} {this}",
     nodes.MatchSkip: "AFTER MATCH SKIP {kind} {this}",
     nodes.MatchModifier: "{kind} {this}",
+    nodes.MatchVariable: "{this} {expressions*:=} {expression:AS}",
+    nodes.PatternSequence: "{expressions+}",
     nodes.PatternRepeat: "{text}",
     nodes.JsonReturning: "RETURNING {this}",
     nodes.Difference: "{this} {unit}",
     nodes.JsonDefault: "DEFAULT {this} ON {event}",
+    nodes.Option: "{this} {expression:=}",
+    nodes.Watermark: "WATERMARK FOR {expressions.} AS {expression}",
+    nodes.PrimaryKey: "{this:CONSTRAINT} PRIMARY KEY {expressions*} NOT ENFORCED",
+    nodes.Distribution: "DISTRIBUTED {expressions?BY} {kind} {expressions*} {buckets:INTO} {buckets?BUCKETS}",
+    nodes.LikeTable: "LIKE {this} ({expressions+})",
     nodes.PhysicalColumn: "{this} {kind} {primary_key} {comment:COMMENT}",
     nodes.MetadataColumn: "{this} {kind} METADATA {key:FROM} {virtual?VIRTUAL} {comment:COMMENT}",
     nodes.ComputedColumn: "{this} AS {expression} {comment:COMMENT}",
@@ -58,7 +71,9 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.DescribeJob: "DESCRIBE JOB {this}",
     nodes.StopJob: "STOP JOB {this} {savepoint?WITH SAVEPOINT} {drain?WITH DRAIN}",
     nodes.AlterJob: "ALTER JOB {this} USING PLAN {path}",
+    nodes.SetOption: "SET {this} {expression:=}",
     nodes.ResetOption: "RESET {this}",
+    nodes.Explain: "EXPLAIN {plan_for?PLAN FOR} {details,} {path:PLAN} {this}",
     nodes.BeginStatementSet: "BEGIN STATEMENT SET",
     nodes.EndStatementSet: "END",
     nodes.RollbackStatementSet: "ROLLBACK",
@@ -70,10 +85,13 @@ _FORMS: dict[type[exp.Expr], str] = {
     nodes.PlanTtl: "TTL {this} FOR {expressions,}",
 }
 """How nodes are written whose parts follow each other. ``{key}`` is a part, where it is there; ``{key:WORDS}`` has
-words in front of it, ``{key*}`` is a list in parentheses, ``{key,}`` one without, and ``{key?WORDS}`` are words where a
-flag is set."""
+words in front of it, ``{key*}`` is a list in parentheses, ``{key,}``, ``{key+}`` and ``{key.}`` are lists without them,
+with commas, blanks or points between, and ``{key?WORDS}`` are words where a flag is set. What is written next to a part
+without a blank is there if the part is."""
 
-_PART = re.compile(r"\{(\w+)([*,])?(?:([?:])([^}]*))?\}|\S+")
+_WORD = re.compile(r"(?:\{[^}]*\}|\S)+")
+_PART = re.compile(r"\{(\w+)([*,+.])?(?:([?:])([^}]*))?\}")
+_BETWEEN = {"*": ", ", ",": ", ", "+": " ", ".": "."}
 
 
 def _is_clause(argument: exp.Expr) -> bool:
@@ -94,21 +112,26 @@ class FlinkGenerator(Generator):
 
     def _formed(self, expression: exp.Expr) -> str:
         """What :data:`_FORMS` says."""
+        words = []
+        for word in _WORD.findall(_FORMS[type(expression)]):
+            texts = [self._part(expression, *match.groups()) for match in _PART.finditer(word)]
+            if not texts or any(text is not None for text in texts):
+                pieces = iter(texts)
+                words.append(_PART.sub(lambda _, pieces=pieces: next(pieces) or "", word))  # type: ignore[misc]
+        return " ".join(filter(None, words))
 
-        def part(match: re.Match[str]) -> str:
-            key, separator, mark, words = match.groups()
-            value: Any = expression.args.get(key) if key else match.group()
-            if mark == "?":
-                return words if value else ""
-            if not value and not (separator and value is not None):
-                return ""
-            if separator:
-                text = self._list(value)[1:-1] if separator == "," else self._list(value)
-            else:
-                text = value if isinstance(value, str) else self.sql(value)
-            return f"{words} {text}" if words else text
-
-        return " ".join(filter(None, map(part, _PART.finditer(_FORMS[type(expression)]))))
+    def _part(self, expression: exp.Expr, key: str, separator: str | None, mark: str | None, words: str) -> str | None:
+        value: Any = expression.args.get(key)
+        if value is None or (not value and not separator):
+            return None
+        if mark == "?":
+            return words if value else None
+        if separator:
+            text = _BETWEEN[separator].join(self.sql(item) for item in value)
+            text = f"({text})" if separator == "*" else text
+        else:
+            text = self.sql(value) if isinstance(value, exp.Expr) else str(value)
+        return f"{words} {text}" if words else text
 
     def _list(self, items: list[Any] | None) -> str:
         return "(" + ", ".join(self.sql(i) for i in items or ()) + ")"
@@ -148,11 +171,6 @@ class FlinkGenerator(Generator):
         nulls = "" if nulls_first == (descending != small_nulls) else f" NULLS {'FIRST' if nulls_first else 'LAST'}"
         return f"{self.sql(expression, 'this')}{' DESC' if descending else ''}{nulls}"
 
-    def between_sql(self, expression: exp.Between) -> str:
-        symmetric = "SYMMETRIC " if expression.args.get("symmetric") else ""
-        low, high = self.sql(expression, "low"), self.sql(expression, "high")
-        return f"{self.sql(expression, 'this')} BETWEEN {symmetric}{low} AND {high}"
-
     def not_sql(self, expression: exp.Not) -> str:
         inner = expression.this
         if isinstance(inner, exp.Is) and not nodes.is_json(inner):
@@ -177,15 +195,6 @@ class FlinkGenerator(Generator):
 
     def dpipe_sql(self, expression: exp.DPipe) -> str:
         return self.binary(expression, "||")
-
-    def bracket_sql(self, expression: exp.Bracket) -> str:
-        return f"{self.sql(expression, 'this')}[{self.expressions(expression, flat=True)}]"
-
-    def hexstring_sql(self, expression: exp.HexString, *_: Any) -> str:
-        return f"X'{expression.this}'"
-
-    def exists_sql(self, expression: exp.Exists) -> str:
-        return f"EXISTS({self.sql(expression, 'this')})"
 
     def tableargument_sql(self, expression: nodes.TableArgument) -> str:
         partition, order = expression.args.get("partition_by"), expression.args.get("order")
@@ -213,26 +222,9 @@ class FlinkGenerator(Generator):
         )
         return self._words(e.this, f"MATCH_RECOGNIZE ({clauses})", self._alias(e))
 
-    def matchvariable_sql(self, e: nodes.MatchVariable) -> str:
-        meaning = e.args.get("expression")
-        return self._words(e.this, f"= {self._list(e.expressions)}" if meaning is None else f"AS {self.sql(meaning)}")
-
-    def patternsequence_sql(self, e: nodes.PatternSequence) -> str:
-        return self._words(*e.expressions)
-
     def values_sql(self, expression: exp.Values, values_as_table: bool = True) -> str:
         rows = ", ".join(self.sql(row) for row in expression.expressions)
         return f"VALUES {rows}" + "".join(self.sql(expression, key) for key in ("order", "limit", "offset"))
-
-    def tablefromrows_sql(self, expression: exp.TableFromRows) -> str:
-        return self._words(f"TABLE({self.sql(expression, 'this')})", self._alias(expression))
-
-    def unnest_sql(self, expression: exp.Unnest) -> str:
-        return self._words(
-            f"UNNEST{self._list(expression.expressions)}",
-            "WITH ORDINALITY" if expression.args.get("offset") else "",
-            self._alias(expression),
-        )
 
     def _alias(self, expression: exp.Expr) -> str:
         alias = expression.args.get("alias")
@@ -286,30 +278,6 @@ class FlinkGenerator(Generator):
         )
 
     # DDL
-
-    def option_sql(self, expression: nodes.Option) -> str:
-        value = expression.args.get("expression")
-        return self.sql(expression, "this") + (f" = {self.sql(value)}" if value is not None else "")
-
-    def watermark_sql(self, e: nodes.Watermark) -> str:
-        return f"WATERMARK FOR {'.'.join(self.sql(p) for p in e.expressions)} AS {self.sql(e, 'expression')}"
-
-    def primarykey_sql(self, e: exp.Expr) -> str:
-        return self._words(
-            f"CONSTRAINT {self.sql(e, 'this')}" if e.this else "",
-            "PRIMARY KEY",
-            self._list(e.expressions) if e.expressions else "",
-            "NOT ENFORCED",
-        )
-
-    def distribution_sql(self, e: nodes.Distribution) -> str:
-        columns, buckets = e.args.get("expressions"), e.args.get("buckets")
-        by = self._words("BY", e.args.get("kind"), self._list(columns)) if columns else ""
-        return self._words("DISTRIBUTED", by, f"INTO {buckets} BUCKETS" if buckets is not None else "")
-
-    def liketable_sql(self, e: nodes.LikeTable) -> str:
-        options = e.args.get("expressions")
-        return self._words("LIKE", e.this, f"({' '.join(self.sql(o) for o in options)})" if options is not None else "")
 
     def _comment(self, e: exp.Expr) -> str:
         comment = e.args.get("comment")
@@ -374,21 +342,8 @@ class FlinkGenerator(Generator):
     def useobject_sql(self, e: nodes.UseObject) -> str:
         return self._words("USE", "CATALOG" if e.args["kind"] == "CATALOG" else "", e.this)
 
-    def setoption_sql(self, e: nodes.SetOption) -> str:
-        value = e.args.get("expression")
-        return self._words("SET", e.args.get("this"), "=" if value else "", value)
-
     def statementset_sql(self, e: nodes.StatementSet) -> str:
         return self._words("STATEMENT SET BEGIN", *(self.sql(i) + ";" for i in e.expressions), "END")
-
-    def explain_sql(self, e: nodes.Explain) -> str:
-        path = e.args.get("path")
-        return self._words(
-            "EXPLAIN",
-            "PLAN FOR" if e.args.get("plan_for") else "",
-            ", ".join(e.args.get("details") or ()),
-            f"PLAN {self.sql(path)}" if path else e.this,
-        )
 
 
 _Writer = Callable[[FlinkGenerator, Any], str]
@@ -400,4 +355,3 @@ _OURS: dict[type[exp.Expr], _Writer] = {
     if node_class not in _FORMS
 }
 FlinkGenerator.TRANSFORMS = {**Generator.TRANSFORMS, **_OURS, **dict.fromkeys(_FORMS, FlinkGenerator._formed)}  # noqa: SLF001
-FlinkGenerator.TRANSFORMS.pop(exp.HexString, None)
