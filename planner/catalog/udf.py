@@ -327,29 +327,20 @@ def _aggregate(
     name: str | None,
     func_type: str,
 ) -> Any:
-    probe = f() if isinstance(f, type) else f
-    if result_type is None and hasattr(probe, "get_result_type"):
-        result_type = probe.get_result_type()
-    if accumulator_type is None and hasattr(probe, "get_accumulator_type"):
-        accumulator_type = probe.get_accumulator_type()
-    result = None if f is None and result_type is None else _required_type(result_type, "result_type")
-
     def declare(body: Any) -> UserFunction:
         instance = body() if isinstance(body, type) else body
-        row_result = result
-        if row_result is None:
-            row_result = _required_type(
-                instance.get_result_type() if hasattr(instance, "get_result_type") else None, "result_type"
-            )
-        if kind == "TABLE_AGGREGATE" and row_result.root != "ROW":
-            row_result = row_type([("f0", row_result)])
-        accumulator = None if accumulator_type is None else type_of(accumulator_type)
+        result, accumulator = result_type, accumulator_type
+        if result is None and hasattr(instance, "get_result_type"):
+            result = instance.get_result_type()
+        if accumulator is None and hasattr(instance, "get_accumulator_type"):
+            accumulator = instance.get_accumulator_type()
+        row = _required_type(result, "result_type")
         return _user_function(
             kind,
             instance,
             input_types,
-            row_result,
-            accumulator=accumulator,
+            row_type([("f0", row)]) if kind == "TABLE_AGGREGATE" and row.root != "ROW" else row,
+            accumulator=None if accumulator is None else type_of(accumulator),
             deterministic=deterministic,
             name=name,
             func_type=func_type,
