@@ -32,11 +32,7 @@ def _follows(graph: ExecGraph, node: ExecNode) -> bool:
     if not node.FOLLOWS_HINTS or not any(c.ttl != NEVER and c.origin == "option" for c in compiled_ttls(node)):
         return False
     around = _in_front(graph, node) if node.title == "sink" else _behind(graph, node)
-    return any(_is_endless(ttl) for ttl in around)
-
-
-def _is_endless(ttl: CompiledTtl) -> bool:
-    return ttl.ttl == NEVER and ttl.origin == "hint"
+    return any((ttl.ttl == NEVER and ttl.origin == "hint") for ttl in around)
 
 
 def _never(node: ExecNode) -> ExecNode:

@@ -233,17 +233,13 @@ def _operator_lines(operator: OperatorView, width: int) -> list[str]:
             s.name,
             s.ttl_text,
             s.source_text,
-            _details(s),
+            ", ".join(x for x in (s.update_type, s.visibility, s.time_characteristic) if x),
         )
         for s in operator.states
     ]
     if operator.keeps_state and not rows:
         lines.append(f"    {NO_TTL}")
     return lines + [line.rstrip() for line in in_columns(rows, "    ").splitlines()]
-
-
-def _details(state: StateView) -> str:
-    return ", ".join(x for x in (state.update_type, state.visibility, state.time_characteristic) if x)
 
 
 def _wrap(text: str, width: int, indent: str) -> list[str]:

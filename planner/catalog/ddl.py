@@ -214,7 +214,7 @@ class TableBuilder:
             if column.kind == PHYSICAL or strategies[features[column.kind]] != _EXCLUDING:
                 # The base table's own time attribute and key mark their columns; they are marked again below.
                 self.draft.columns[column.name] = replace(
-                    column, type=replace(column.type, kind=_proctime(column.type))
+                    column, type=replace(column.type, kind="PROCTIME" if column.type.kind == "PROCTIME" else None)
                 )
         if strategies["WATERMARKS"] != _EXCLUDING and base.schema.watermarks:
             self.draft.watermark = base.schema.watermarks[0]
@@ -413,10 +413,6 @@ class TableBuilder:
     def check_time(self, subject: str, time_type: LogicalType, node: exp.Expr) -> None:
         if not time_type.is_timestamp or time_type.kind is not None or not 0 <= (time_type.precision or 0) <= 3:
             raise self.error("CAT035.type_of_time", node, what=subject, found=time_type.summary())
-
-
-def _proctime(column_type: LogicalType) -> str | None:
-    return "PROCTIME" if column_type.kind == "PROCTIME" else None
 
 
 def _merging(like: nodes.LikeTable) -> dict[str, str]:

@@ -302,7 +302,7 @@ class FlinkGenerator(Generator):
         partitioned, names = e.args.get("partitioned_by"), e.args.get("names")
         return self._words(
             "CREATE TEMPORARY TABLE" if e.args.get("temporary") else "CREATE TABLE",
-            self._if_not_exists(e),
+            "IF NOT EXISTS" if e.args.get("exists") else "",
             e.this,
             self._list(elements) if elements or e.args.get("columns") is not None else "",
             self._list(names) if names else "",
@@ -312,9 +312,6 @@ class FlinkGenerator(Generator):
             self._with(e),
             e.args.get("like"),
         )
-
-    def _if_not_exists(self, e: exp.Expr) -> str:
-        return "IF NOT EXISTS" if e.args.get("exists") else ""
 
     def functionstatement_sql(self, e: nodes.FunctionStatement) -> str:
         scope = [e.args["action"], *(w.upper() for w in ("temporary", "system") if e.args.get(w))]

@@ -539,7 +539,7 @@ def wrap_json_aggregates(rel: Rel) -> Rel | None:
     if not isinstance(rel, Aggregate):
         return None
     values = list(dict.fromkeys(c.args[-1] for c in rel.calls if c.function.startswith("JSON_")))
-    if not values or _is_wrapped(rel.input, values[0]):
+    if not values or (isinstance(rel.input, Project) and kind(rel.input.exprs[values[0]]) == "JSON_STRING"):
         return None
     refs = refs_to(rel.input)
     exprs = [*refs, *(make_call("JSON_STRING", [refs[v]]) for v in values)]
@@ -549,7 +549,3 @@ def wrap_json_aggregates(rel: Rel) -> Rel | None:
         replace(c, args=(*c.args[:-1], place[c.args[-1]])) if c.function.startswith("JSON_") else c for c in rel.calls
     )
     return replace(rel, input=Project(rel.input, tuple(exprs), tuple(names)), calls=calls)
-
-
-def _is_wrapped(rel: Rel, field: int) -> bool:
-    return isinstance(rel, Project) and kind(rel.exprs[field]) == "JSON_STRING"

@@ -52,7 +52,7 @@ def _split(calc: Calc, allows_any_order: bool = False) -> Rel:
         plain_on_top = any(_is_python(e) and not _vector(e) for e in calc.exprs)
         return _split_projection(calc, lambda e: _is_python(e) and _vector(e) == plain_on_top)
     if calc.condition is not None:
-        return _push_condition(calc)
+        return _two(calc, (), calc.condition, calc.exprs, None)
     kinds = [_is_python(e) for e in calc.exprs]
     if (kinds != sorted(kinds) and not allows_any_order) or any(isinstance(e, Literal) for e in calc.exprs):
         return _split_projection(calc, _is_python)
@@ -170,10 +170,6 @@ def _split_projection(calc: Calc, is_extracted: Callable[[Rex], bool], allows_an
     splitter = Splitter(calc.input.width, is_extracted)
     exprs = [splitter(e) for e in calc.exprs]
     return _two(calc, splitter.calls, calc.condition, exprs, None, allows_any_order)
-
-
-def _push_condition(calc: Calc) -> Rel:
-    return _two(calc, (), calc.condition, calc.exprs, None)
 
 
 def split_python_join(rel: Rel) -> Rel | None:

@@ -180,10 +180,6 @@ def _group_number(rel: Rel) -> int | None:
     return next((i for i, g in enumerate(rel.group) if g == rel.input.id_field), None)
 
 
-def _has_over(rex: Rex) -> bool:
-    return any(isinstance(p, Over) for p in walk(rex))
-
-
 def _names_above(rel: Project, exprs: Sequence[Rex]) -> tuple[str, ...]:
     """The names of the projection above windows: its own where it computes something or changes the order, else those
     of the input's fields, with ``$`` and the position for what the windows, or the projection below them, compute."""
@@ -254,7 +250,7 @@ def _level_zero(rel: Project, window_fields: Collection[int]) -> list[Rex]:
             program.append(e)
 
     def use(e: Rex) -> None:
-        if not _has_over(e):
+        if not any(isinstance(p, Over) for p in walk(e)):
             used_exprs.append(e)
             return
         for child in e.children:

@@ -128,7 +128,7 @@ class _Strip:
     def of(cls, chips: Sequence[Box], room: float) -> _Strip:
         rows: list[list[tuple[Box, float]]] = [[]]
         for chip in chips:
-            width = min(_chip_width(chip), _WIDE)
+            width = min(text_width(_chip_text(chip), _SIZE) + 14.0, _WIDE)
             if rows[-1] and _row_width(rows[-1]) + _CHIP_GAP + width > room:
                 rows.append([])
             rows[-1].append((chip, width))
@@ -141,10 +141,6 @@ class _Strip:
     @property
     def height(self) -> float:
         return len(self.rows) * (_CHIP + _STRIP_GAP)
-
-
-def _chip_width(chip: Box) -> float:
-    return text_width(_chip_text(chip), _SIZE) + 14.0
 
 
 def _chip_text(chip: Box) -> str:
@@ -186,7 +182,7 @@ class _Shape:
         width, lines = _texts(main, live)
         room = width if across else max(60.0, (width - _CHIP_GAP * (len(block.chains) - 1)) / max(1, len(block.chains)))
         strips = {position: _Strip.of(chips, room) for position, chips in block.chains.items()}
-        body = 2 * _PAD + _LEADING * len(lines) + _states_height(main, live) - 3.0
+        body = 2 * _PAD + _LEADING * len(lines) + (len(main.states) * (_STATE + (2 * _LEADING if live else 0.0))) - 3.0
         if live:
             body += _LEADING
         wide = [strip.width for strip in strips.values()]
@@ -294,10 +290,6 @@ class _Shape:
                 down = _STATE + number * _LEADING + 10.0
                 text_parts += f'<text class="figure {name}" {attributes} x="{_n(x)}" y="{_n(y + down)}"></text>'
         return text_parts
-
-
-def _states_height(box: Box, live: bool) -> float:
-    return len(box.states) * (_STATE + (2 * _LEADING if live else 0.0))
 
 
 def _texts(box: Box, live: bool) -> tuple[float, tuple[tuple[str, str], ...]]:

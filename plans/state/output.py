@@ -118,7 +118,7 @@ def write_rows(
             with contextlib.suppress(OSError):
                 temporary.unlink()
     except OSError as cause:
-        raise _unwritable(target, cause) from cause
+        raise RunError("RUN091", path=target, reason=(cause.strerror or str(cause)).lower()) from cause
     return count
 
 
@@ -129,10 +129,6 @@ def check_target(path: str, *, overwrite: bool) -> None:
         raise RunError("RUN092", path=path)
     if not target.absolute().parent.is_dir() or target.is_dir():
         raise RunError("RUN091", path=path, reason="it is a folder" if target.is_dir() else "there is no such folder")
-
-
-def _unwritable(target: Path, cause: OSError) -> RunError:
-    return RunError("RUN091", path=target, reason=(cause.strerror or str(cause)).lower())
 
 
 def _write(file: IO[bytes], kind: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

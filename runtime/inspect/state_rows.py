@@ -75,7 +75,7 @@ def table_rows(request: RowRequest, runs: Sequence[pl.DataFrame], cut: int | Non
         cut: rows that were last accessed at or before this instant (ms) have expired; None for none.
     """
     table = request.table
-    tests = [_test(f, table.schema[f.column]) for f in request.filters]
+    tests = [pl.col(f.column).eq_missing(pl.lit(f.value, table.schema[f.column])) for f in request.filters]
     early = [t for f, t in zip(request.filters, tests, strict=True) if f.column in (table.identity or table.lookup)]
     matching_runs = [run.filter(*early) for run in runs] if early else list(runs)
     matching_runs = [run for run in matching_runs if run.height]
@@ -87,10 +87,6 @@ def table_rows(request: RowRequest, runs: Sequence[pl.DataFrame], cut: int | Non
     if not request.expired and cut is not None:
         rows = rows.filter(pl.col(ACCESS_TIME) > cut)
     return _shaped(request, rows if request.limit is None else rows.head(request.limit), cut)
-
-
-def _test(row_filter: RowFilter, dtype: pl.DataType) -> pl.Expr:
-    return pl.col(row_filter.column).eq_missing(pl.lit(row_filter.value, dtype))
 
 
 def _shaped(request: RowRequest, rows: pl.DataFrame, cut: int | None) -> pl.DataFrame:

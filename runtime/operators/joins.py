@@ -115,14 +115,10 @@ def temporal_join(node: TemporalJoin, inputs: Rows, session: Options) -> Statefu
     spec = node.join_spec
     keys = (spec.left_keys, spec.right_keys)
     join_options: dict[str, Any] = {"time_zone": local_time_zone(session), "upserts": upserts(node, 0)}
-    if node.right_time_attribute_index < 0 or _by_processing_time(node, inputs):
+    if node.right_time_attribute_index < 0 or inputs[0].fields[node.left_time_attribute_index].type.kind == "PROCTIME":
         return Stateful(ProcessingTimeJoinKernel(inputs[0], inputs[1], spec, **join_options), keys)
     times = (node.left_time_attribute_index, node.right_time_attribute_index)
     return Stateful(TemporalJoinKernel(inputs[0], inputs[1], spec, *times, **join_options), keys)
-
-
-def _by_processing_time(node: TemporalJoin, inputs: Rows) -> bool:
-    return inputs[0].fields[node.left_time_attribute_index].type.kind == "PROCTIME"
 
 
 @operator_of.register
