@@ -55,6 +55,10 @@ CONSTRUCTED = frozenset({"ARRAY", "MAP", "MULTISET", "ROW"})
 """Roots of the types that are made of others (Flink's ``LogicalTypeFamily.CONSTRUCTED``)."""
 
 
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+"""Types of whole numbers, from narrow to wide."""
+
+
 @dataclass(frozen=True)
 class LogicalType:
     """One of Flink's logical types.
@@ -97,7 +101,12 @@ class LogicalType:
 
     @property
     def is_integer(self) -> bool:
-        return self.root in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+        return self.root in _INTEGERS
+
+    def is_narrower(self, other: LogicalType) -> bool:
+        """Whether both are types of whole numbers, and the other one has more of them."""
+        both = self.is_integer and other.is_integer
+        return both and _INTEGERS.index(self.root) < _INTEGERS.index(other.root)
 
     @property
     def is_string(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import field_types
@@ -17,7 +17,8 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.functions.rex import Literal as Constant
 from stateplan.functions.rex_text import rex_text
-from stateplan.plans.lineage import CallMeaning, Condition, Lineage
+from stateplan.functions.varying import varies
+from stateplan.plans.lineage import CallMeaning, Expression, FieldMeanings, Lineage
 from stateplan.plans.verdicts import Verdict
 
 Form = Literal["columns", "keys", "first", "values", "groups", "rows"]
@@ -33,10 +34,12 @@ class CallSource:
     Attributes:
         call: number of the old call; None for the number of rows of the group.
         parts: for what it keeps, by label, the label of what the old call keeps; empty for the same.
+        converts: whether it keeps values of another type.
     """
 
     call: int | None
     parts: Mapping[str, str] = field(default_factory=dict)
+    converts: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class StateMove:
         inputs: per input, the input of the old operator whose rows are used; empty for the same.
         filters: per input, conditions on the fields of the old input that rows of the state have to meet.
         tables: per state table its source, where that does not follow from the fields and calls.
+        computed: per input, by field, what computes those that the old input does not have from its fields.
     """
 
     fields: tuple[tuple[int | None, ...], ...]
@@ -72,6 +76,7 @@ class StateMove:
     inputs: tuple[int, ...] = ()
     filters: tuple[tuple[Rex, ...], ...] = ()
     tables: tuple[TableSource, ...] = ()
+    computed: tuple[Mapping[int, Rex], ...] = ()
 
 
 Outcome: TypeAlias = tuple[Verdict, list[str], StateMove | None]
@@ -105,7 +110,7 @@ class OldGroups:
     Attributes:
         calls: what it keeps.
         counts_rows: whether it keeps the number of rows of each group.
-        never_null: the fields of its input that are never NULL.
+        never_null: the values of fields of its input that are never NULL.
     """
 
     calls: Sequence[CallMeaning]
@@ -122,7 +127,8 @@ def old_groups(node: GroupAggregate, row: LogicalType, rows: Lineage, calls: Seq
         rows: the lineage of its input.
         calls: what its calls compute.
     """
-    never_null = (h for h, t in zip(rows.fields, field_types(row), strict=True) if not t.nullable)
+    values = rows.meanings.values
+    never_null = (values(h) for h, t in zip(rows.fields, field_types(row), strict=True) if not t.nullable)
     return OldGroups(calls, node.need_retraction, frozenset(never_null))
 
 
@@ -131,12 +137,13 @@ def call_source(call: CallMeaning, old: OldGroups) -> CallSource | None:
 
     COUNT is kept with every SUM and AVG of the same argument, and a COUNT(*) with the number of rows. SUM and AVG keep
     the same sum of BIGINT and DOUBLE. Narrower numbers add up in wider ones for AVG, and DECIMAL sums that overflow are
-    treated otherwise by both: there neither gives the other.
+    treated otherwise by both: there neither gives the other. Nor does a sum of narrower numbers, which may have wrapped
+    around.
     """
     if call in old.calls:
         return CallSource(old.calls.index(call))
     same = [(i, c) for i, c in enumerate(old.calls) if (c.condition, c.rest) == (call.condition, call.rest)]
-    if call.function == "COUNT" and not call.arguments:
+    if call.function == "COUNT" and set(call.arguments) <= old.never_null:
         if old.counts_rows and call.condition is None:
             return CallSource(None, {"count": "rows"})
         same = [(i, c) for i, c in same if set(c.arguments) <= old.never_null and c.function in _COUNTING]
@@ -144,11 +151,31 @@ def call_source(call: CallMeaning, old: OldGroups) -> CallSource | None:
         same = [(i, c) for i, c in same if c.arguments == call.arguments]
     if call.function == "COUNT":
         return next((CallSource(i, {"count": "count"}) for i, c in same if c.function in _COUNTING), None)
+    if call.function in ("MIN", "MAX"):
+        alike = [i for i, c in same if c.function == call.function]
+        return CallSource(alike[0], converts=True) if alike else None
     if call.function in _SUMS:
-        share = call.type in ("BIGINT", "DOUBLE")
-        alike = [i for i, c in same if c.type == call.type and c.function in (_SUMS if share else _SUMS - {"AVG"})]
-        return CallSource(alike[0]) if alike and (share or call.function != "AVG") else None
+        alike = [i for i, c in same if c.function in _SUMS and _same_sum(c, call)]
+        return CallSource(alike[0]) if alike else None
     return None
+
+
+def _same_sum(old: CallMeaning, new: CallMeaning) -> bool:
+    """Whether two calls of the same values keep the same sum."""
+    kinds = [_sum_type(old), _sum_type(new)]
+    if "DECIMAL" in kinds[0]:
+        return kinds[0] == kinds[1] and (old.function == "AVG") == (new.function == "AVG")
+    return kinds[0] == kinds[1] and kinds[0] in ("BIGINT", "DOUBLE")
+
+
+def _sum_type(call: CallMeaning) -> str:
+    """The type of a sum that a call keeps."""
+    kind = call.argument_types[0]
+    if kind.startswith("DECIMAL"):
+        return f"DECIMAL(38, {kind.rpartition(',')[2]}"
+    if call.function != "AVG":
+        return call.type
+    return "DOUBLE" if kind in ("FLOAT", "DOUBLE") else "BIGINT"
 
 
 _SUMS = frozenset({"SUM", "$SUM0", "AVG"})
@@ -156,6 +183,87 @@ _SUMS = frozenset({"SUM", "$SUM0", "AVG"})
 
 _COUNTING = frozenset({"COUNT", "SUM", "$SUM0", "AVG"})
 """Functions that keep how many values they have seen."""
+
+
+@dataclass(frozen=True)
+class StoredFields:
+    """The fields of old rows that state has.
+
+    Attributes:
+        fields: of each field of the rows its hash; empty for one that state lacks.
+        types: of all fields.
+        old, new: what hashes of the fields of both plans stand for.
+    """
+
+    fields: Sequence[str]
+    types: Sequence[LogicalType]
+    old: FieldMeanings
+    new: FieldMeanings
+
+    @staticmethod
+    def of(old: Lineage, new: Lineage, places: Iterable[int], types: Sequence[LogicalType]) -> StoredFields:
+        """
+        Args:
+            old, new: the rows before and now.
+            places: of the fields of the old rows that state has.
+            types: of all their fields.
+        """
+        stored = set(places)
+        fields = tuple(field if i in stored else "" for i, field in enumerate(old.fields))
+        return StoredFields(fields, types, old.meanings, new.meanings)
+
+    def rex(self, field_hash: str) -> Rex | None:
+        """What computes a field of the new plan from those that state has; None where state lacks what it reads."""
+        return self.over(Expression.of({"field": field_hash}, {}))
+
+    def over(self, expression: Expression) -> Rex | None:
+        """An expression of the new plan over the fields that state has; None where state lacks what it reads."""
+        if expression.settings != "{}":
+            return None
+        try:
+            rex = expression.over(self._placed)
+        except KeyError:
+            return None
+        return rex if rex is not None and _is_fixed(rex) else None
+
+    def _placed(self, field_hash: str) -> Any:
+        """The JSON of what computes a field. Raises KeyError where state lacks what it reads."""
+        if field_hash in self.fields:
+            place = self.fields.index(field_hash)
+            return {"kind": "INPUT_REF", "inputIndex": place, "type": self.types[place].to_json()}
+        if field_hash in self.new.integers:
+            values, kind = self.new.integers[field_hash]
+            return self._widened(values, kind)
+        rex = self.over(self.new.expressions[field_hash])
+        if rex is None:
+            raise KeyError(field_hash)
+        return rex.to_json()
+
+    def _widened(self, values: str, kind: LogicalType) -> Any:
+        """The JSON of what makes whole numbers wider. Raises KeyError where state lacks them."""
+        for place, stored in enumerate(self.fields):
+            origin, narrow = self.old.integers.get(stored, ("", kind))
+            if origin == values and narrow.is_narrower(kind):
+                operand = {"kind": "INPUT_REF", "inputIndex": place, "type": self.types[place].to_json()}
+                cast = {"kind": "CALL", "syntax": "SPECIAL", "internalName": "$CAST$1", "operands": [operand]}
+                return {**cast, "type": kind.as_nullable(self.types[place].nullable).to_json()}
+        raise KeyError(values)
+
+    def fields_of(self, new_fields: Iterable[tuple[int, str]]) -> tuple[dict[int, int], dict[int, Rex]] | None:
+        """Where fields of the new rows are, and what computes the others, by their positions; None where neither is
+        known of one. ``new_fields`` are positions and hashes."""
+        places: dict[int, int] = {}
+        computed: dict[int, Rex] = {}
+        for position, field_hash in new_fields:
+            if field_hash in self.fields:
+                same = position < len(self.fields) and self.fields[position] == field_hash
+                places[position] = position if same else self.fields.index(field_hash)
+                continue
+            rex = self.rex(field_hash)
+            if rex is None:
+                return None
+            computed[position] = rex
+        return places, computed
 
 
 def filters_over(
@@ -173,30 +281,13 @@ def filters_over(
     """
     if old.origin != new.origin or not old.conditions <= new.conditions:
         return None
-    return over_stored(new.conditions - old.conditions, old, stored_fields, types)
+    return over_stored(new.conditions - old.conditions, StoredFields.of(old, new, stored_fields, types))
 
 
-def over_stored(
-    conditions: Iterable[Condition], old: Lineage, stored_fields: Iterable[int], types: Sequence[LogicalType]
-) -> tuple[Rex, ...] | None:
-    """Conditions over the fields of the old rows; None where state lacks what one of them reads.
-
-    Args:
-        conditions: the conditions.
-        old: the rows before.
-        stored_fields: the fields of them that state has.
-        types: of all their fields.
-    """
-    places = set(stored_fields)
-    fields = tuple(field if i in places else "" for i, field in enumerate(old.fields))
-    filters = []
-    for condition in sorted(conditions, key=lambda c: c.text):
-        is_stored = condition.fields <= set(fields) and condition.settings == "{}"
-        rex = condition.over(fields, types) if is_stored else None
-        if rex is None or not _is_fixed(rex):
-            return None
-        filters.append(rex)
-    return tuple(filters)
+def over_stored(conditions: Iterable[Expression], stored: StoredFields) -> tuple[Rex, ...] | None:
+    """Conditions over the fields of the old rows; None where state lacks what one of them reads."""
+    filters = [stored.over(condition) for condition in sorted(conditions, key=lambda c: c.text)]
+    return None if None in filters else tuple(rex for rex in filters if rex is not None)
 
 
 def left_out(filters: Sequence[Rex], names: Sequence[str], rows: str) -> list[str]:
@@ -210,7 +301,7 @@ def _is_fixed(rex: Rex) -> bool:
     these. A call without operands may read the clock."""
     if isinstance(rex, (InputRef, Constant)):
         return True
-    fixed = isinstance(rex, Call) and not rex.is_user_defined and bool(rex.children)
+    fixed = isinstance(rex, Call) and not rex.is_user_defined and bool(rex.children) and not varies(rex)
     return fixed and all(map(_is_fixed, rex.children))
 
 
@@ -231,19 +322,23 @@ class JoinSide:
 
 def kept_rows(old: Sequence[JoinSide], new: Sequence[JoinSide]) -> StateMove | None:
     """How a join gets the rows of its inputs from those that another join has kept; None where that one lacks any. The
-    sides may have been swapped, further conditions may hold, and columns may be gone."""
+    sides may have been swapped, further conditions may hold, and columns may be gone or follow from others."""
     for order in ((0, 1), (1, 0)):
-        filters = [
-            filters_over(old[j].rows, side.rows, range(len(old[j].types)), old[j].types)
-            for j, side in zip(order, new, strict=True)
-        ]
-        if all(f is not None for f in filters) and all(
-            set(side.rows.fields) <= set(old[j].rows.fields) for j, side in zip(order, new, strict=True)
-        ):
-            fields = tuple(
-                tuple(old[j].rows.fields.index(h) for h in side.rows.fields) for j, side in zip(order, new, strict=True)
-            )
-            return StateMove(fields, form="rows", inputs=order, filters=tuple(f for f in filters if f is not None))
+        filters: list[tuple[Rex, ...]] = []
+        fields: list[tuple[int | None, ...]] = []
+        computed: list[Mapping[int, Rex]] = []
+        for j, side in zip(order, new, strict=True):
+            places = range(len(old[j].types))
+            side_filters = filters_over(old[j].rows, side.rows, places, old[j].types)
+            stored = StoredFields.of(old[j].rows, side.rows, places, old[j].types)
+            derived_fields = stored.fields_of(enumerate(side.rows.fields))
+            if side_filters is None or derived_fields is None:
+                break
+            filters.append(side_filters)
+            fields.append(tuple(derived_fields[0].get(i) for i in range(len(side.rows.fields))))
+            computed.append(derived_fields[1])
+        else:
+            return StateMove(tuple(fields), form="rows", inputs=order, filters=tuple(filters), computed=tuple(computed))
     return None
 
 
@@ -258,17 +353,11 @@ def lost_rows(
         move: how the rows come from the old ones.
         filters: of the old join and of the new one, for each key whether NULL matches nothing.
     """
-    now = [new[i] for i in (move.inputs if move.inputs == (0, 1) else (1, 0))]
-    keys = [
-        {
-            (sides[0].rows.fields[a], sides[1].rows.fields[b], is_filter)
-            for a, b, is_filter in zip(sides[0].keys, sides[1].keys, some, strict=True)
-        }
-        for sides, some in zip((old, now), filters, strict=True)
-    ]
-    if keys[0] == keys[1]:
-        return None
-    nullable = any(
-        side.types[k].nullable for side in old for k, is_filter in zip(side.keys, filters[0], strict=True) if is_filter
-    )
-    return "rows whose key was NULL were not kept" if nullable else None
+    for side, j in zip(new, move.inputs, strict=True):
+        origin = old[j]
+        values = side.rows.meanings.values
+        dropped_now = {values(side.rows.fields[k]) for k, drops in zip(side.keys, filters[1], strict=True) if drops}
+        dropped = {k for k, drops in zip(origin.keys, filters[0], strict=True) if drops and origin.types[k].nullable}
+        if not {origin.rows.meanings.values(origin.rows.fields[k]) for k in dropped} <= dropped_now:
+            return "rows whose key was NULL were not kept"
+    return None

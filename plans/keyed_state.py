@@ -5,7 +5,7 @@ of each partition."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stateplan.common.ttl import format_ttl
 from stateplan.common.types import LogicalType
@@ -15,7 +15,7 @@ from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy, UpdateFastStrategy
 from stateplan.functions.rex import Rex
-from stateplan.plans.derivation import Outcome, StateMove, filters_over, left_out, over_stored
+from stateplan.plans.derivation import Outcome, StateMove, StoredFields, filters_over, left_out, over_stored
 from stateplan.plans.lineage import Lineage
 from stateplan.plans.verdicts import Verdict
 
@@ -44,8 +44,8 @@ class KeyedInput:
 
     @property
     def key(self) -> list[str]:
-        """The hashes of the fields of its key."""
-        return [self.rows.fields[i] for i in _key(self.node)]
+        """The hashes of the values of its key."""
+        return [self.rows.meanings.values(self.rows.fields[i]) for i in _key(self.node)]
 
 
 def is_keyed(node: ExecNode) -> bool:
@@ -78,12 +78,12 @@ def compare_keyed(old: KeyedInput, new: KeyedInput, move: StateMove) -> Outcome 
     if lost is not None:
         return "reset", [lost], None
     form = move.form
-    if reasons:
+    if reasons or any(move.computed):
         form = "keys"
     if end is not None:
         form, reasons = "first", [*reasons, f"only the first {end} of each partition are kept"]
     verdict: Verdict = "identical" if form == "columns" else "derive"
-    return verdict, reasons, None if form == "columns" else StateMove(move.fields, form=form, filters=(filters,))
+    return verdict, reasons, None if form == "columns" else replace(move, form=form, filters=(filters,))
 
 
 def _filters(old: KeyedInput, new: KeyedInput) -> tuple[Rex, ...] | None:
@@ -99,7 +99,7 @@ def _filters(old: KeyedInput, new: KeyedInput) -> tuple[Rex, ...] | None:
     if filters is None or not old.meaning.row_conditions <= new.meaning.row_conditions:
         return None
     more = new.meaning.row_conditions - old.meaning.row_conditions
-    own_filters = over_stored(more, old.rows, range(len(old.types)), old.types)
+    own_filters = over_stored(more, StoredFields.of(old.rows, new.rows, range(len(old.types)), old.types))
     return None if own_filters is None else (*filters, *own_filters)
 
 
@@ -117,9 +117,11 @@ def _end(old: KeyedInput, new: KeyedInput) -> tuple[int | None, str | None]:
         return None, None
     before, end, ttl = was.rank_range.end, now.rank_range.end, old.ttl
     if _keeps_all(was):
-        same_order = [(old.rows.fields[f.index], f.is_ascending, f.null_is_last) for f in was.order_by.fields] == [
-            (new.rows.fields[f.index], f.is_ascending, f.null_is_last) for f in now.order_by.fields
+        orders = [
+            [(rows.meanings.values(rows.fields[f.index]), f.is_ascending, f.null_is_last) for f in node.order_by.fields]
+            for rows, node in ((old.rows, was), (new.rows, now))
         ]
+        same_order = orders[0] == orders[1]
         return None, None if same_order or not ttl else "rows of equal order have refreshed each other"
     if end == before:
         return None, None

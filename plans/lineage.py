@@ -13,32 +13,32 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from stateplan.common.errors import StateplanError
-from stateplan.common.types import LogicalType
+from stateplan.common.types import LogicalType, type_from_json
 from stateplan.connectors.registry import known_connector, known_format
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy
-from stateplan.execnodes.specs import AggCall
+from stateplan.execnodes.specs import AggCall, ContextResolvedTable
 from stateplan.functions.rex import Rex, rex_from_json
 from stateplan.plans.changes import meaningful
 from stateplan.plans.jsontext import split_pointer
 
 
 @dataclass(frozen=True)
-class Condition:
-    """One of the conditions that rows have met.
+class Expression:
+    """An expression of fields: a value, or one of the conditions that rows have met.
 
     Attributes:
         text: its JSON with hashes of fields, in a canonical form.
@@ -50,18 +50,24 @@ class Condition:
     fields: frozenset[str]
     settings: str = "{}"
 
-    def over(self, fields: Sequence[str], types: Sequence[LogicalType]) -> Rex | None:
-        """The condition over other fields; None where it is no expression.
+    @staticmethod
+    def of(value: Any, settings: Mapping[str, str]) -> Expression:
+        """From its JSON with hashes of fields."""
+        text, options = (
+            json.dumps(part, sort_keys=True, ensure_ascii=False, separators=(",", ":")) for part in (value, settings)
+        )
+        return Expression(text, frozenset(_fields_in(value)), options)
+
+    def over(self, placed_field: Callable[[str], Any]) -> Rex | None:
+        """The expression over other fields; None where it is no expression.
 
         Args:
-            fields: their hashes; has all that it reads.
-            types: their types.
+            placed_field: from the hash of a field to the JSON of what takes its place.
         """
 
         def with_positions(value: Any) -> Any:
-            if _is_field(value):
-                position = fields.index(value["field"])
-                return {"kind": "INPUT_REF", "inputIndex": position, "type": types[position].to_json()}
+            if is_field(value):
+                return placed_field(value["field"])
             if isinstance(value, dict):
                 return {key: with_positions(inner) for key, inner in value.items()}
             return [with_positions(inner) for inner in value] if isinstance(value, list) else value
@@ -72,6 +78,51 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class FieldMeanings:
+    """What the hashes of the fields of a plan stand for.
+
+    Attributes:
+        expressions: of computed fields.
+        integers: of fields of whole numbers, a hash that does not depend on the type, and the type. Two fields with the
+            same one hold the same numbers.
+    """
+
+    expressions: dict[str, Expression] = field(default_factory=dict)
+    integers: dict[str, tuple[str, LogicalType]] = field(default_factory=dict)
+
+    def values(self, field_hash: str) -> str:
+        """The hash of the values of a field, whatever its type."""
+        return self.integers[field_hash][0] if field_hash in self.integers else field_hash
+
+    def typed(self, values: str, kind: LogicalType, widens: bool = True) -> str:
+        """The hash of a field.
+
+        Args:
+            values: the hash of its values.
+            kind: its type.
+            widens: whether it would hold the same numbers with a wider type.
+        """
+        name = _hash(values, layout_type(kind))
+        if widens and kind.is_integer:
+            self.integers[name] = values, kind
+        return name
+
+    def passed_on(self, how: str, field_hash: str) -> str:
+        """The hash of a field that an operator passes on."""
+        if field_hash in self.integers:
+            values, kind = self.integers[field_hash]
+            return self.typed(_hash(how, values), kind)
+        return _hash(how, field_hash)
+
+
+def layout_type(kind: LogicalType) -> Any:
+    """What state depends on of a type: neither NULLs nor the length of text matter."""
+    if kind.is_string or kind.root in ("BINARY", "VARBINARY"):
+        return "text" if kind.is_string else "bytes"
+    return kind.as_nullable().to_json()
+
+
+@dataclass(frozen=True)
 class CallMeaning:
     """What an aggregate call computes.
 
@@ -79,7 +130,8 @@ class CallMeaning:
         function: its name.
         arguments: the hash of each argument.
         condition: the hash of the field that filters it; None without one.
-        type: of its result, without NOT NULL.
+        type: of its result, as far as state depends on it.
+        argument_types: of its arguments, likewise.
         rest: everything else, as a hash.
     """
 
@@ -87,6 +139,7 @@ class CallMeaning:
     arguments: tuple[str, ...]
     condition: str | None
     type: str
+    argument_types: tuple[str, ...]
     rest: str
 
 
@@ -104,6 +157,7 @@ class Lineage:
         groups: of an operator whose rows have a key: what its state means, but for the key, for the calls of an
             aggregate and the end of a ranking, and before conditions.
         row_conditions: those that the rows that it keeps have to meet.
+        meanings: of the fields of the plan.
     """
 
     rows: str
@@ -111,9 +165,10 @@ class Lineage:
     state: str
     calls: tuple[CallMeaning, ...] = ()
     unfiltered: str = ""
-    conditions: frozenset[Condition] = frozenset()
+    conditions: frozenset[Expression] = frozenset()
     groups: str = ""
-    row_conditions: frozenset[Condition] = frozenset()
+    row_conditions: frozenset[Expression] = frozenset()
+    meanings: FieldMeanings = field(default_factory=FieldMeanings, compare=False, repr=False)
 
     @property
     def origin(self) -> str:
@@ -124,8 +179,10 @@ class Lineage:
 def lineage(graph: ExecGraph) -> dict[int, Lineage]:
     """The lineage of each operator, by id."""
     lineages: dict[int, Lineage] = {}
+    meanings = FieldMeanings()
     for node in graph.nodes:
-        lineages[node.id] = _of(node, [lineages[i.id] for i in graph.inputs(node)])
+        inputs, types = [lineages[i.id] for i in graph.inputs(node)], graph.input_types(node)
+        lineages[node.id] = replace(_of(node, inputs, types, meanings), meanings=meanings)
     return lineages
 
 
@@ -134,21 +191,21 @@ def _hash(*values: Any) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
+def _of(node: ExecNode, inputs: Sequence[Lineage], types: Sequence[LogicalType], meanings: FieldMeanings) -> Lineage:
     if isinstance(node, TableSourceScan):
-        return _scan(node)
+        return _scan(node, meanings)
     if node.title in ("exchange", "mini-batch-assigner"):  # every micro-batch is a mini-batch
         return replace(inputs[0], state="", calls=(), groups="", row_conditions=frozenset())
-    own = _json_of_hashes(node, _meaningful(node), inputs)
+    own = _json_of_hashes(node, _meaningful(node), inputs, meanings)
     if own is None:
         return _opaque(node, _meaningful(node), inputs)
     kind = node.title
     input_rows = [i.rows for i in inputs]
     if kind == "calc":
-        projection, condition = own.pop("projection"), own.pop("condition", None)
+        projection, condition = _nullable(own.pop("projection")), _nullable(own.pop("condition", None))
         settings = own.get("configuration") or {}
         rows = input_rows[0] if condition is None else _hash("calc", own, condition, input_rows)
-        fields = tuple(p["field"] if _is_field(p) else _hash("expression", p, settings) for p in projection)
+        fields = tuple(p["field"] if is_field(p) else _computed(p, settings, meanings) for p in projection)
         return Lineage(rows, fields, "", (), inputs[0].origin, inputs[0].conditions | _conditions(condition, settings))
     if kind == "union":
         order = sorted(range(len(inputs)), key=lambda i: inputs[i].rows)
@@ -159,10 +216,11 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     cosmetic = {key: own.pop(key) for key in node.cosmetic_keys() if key in own}
     if isinstance(node, GroupAggregate):
         pairs = list(zip(own.pop("aggCalls"), own.pop("aggCallNeedRetractions"), strict=True))
-        calls = tuple(_call(node, *pair) for node, pair in zip(node.agg_calls, pairs, strict=True))
+        kinds = field_types(types[0])
+        calls = tuple(_call(call, *pair, kinds) for call, pair in zip(node.agg_calls, pairs, strict=True))
         state = _hash("state", own, input_rows)
         rows = _hash("rows", state, cosmetic)
-        keys = [_hash("key", inputs[0].fields[k]) for k in node.grouping]
+        keys = [meanings.passed_on("key", inputs[0].fields[k]) for k in node.grouping]
         fields = (*keys, *(_hash("call", _hash(*pair)) for pair in pairs))
         own.pop("grouping")
         return Lineage(rows, fields, state, calls, groups=_hash("groups", own, inputs[0].origin))
@@ -173,7 +231,7 @@ def _of(node: ExecNode, inputs: Sequence[Lineage]) -> Lineage:
     state = _hash("state", own, input_rows)
     rows = _hash("rows", state, cosmetic)
     if kind == "join":
-        sides = [_hash(side, f) for side, i in zip("LR", inputs, strict=True) for f in i.fields]
+        sides = [meanings.passed_on(side, f) for side, i in zip("LR", inputs, strict=True) for f in i.fields]
         return Lineage(rows, tuple(sides[: len(node.output_type.fields)]), state)
     if node.PASSES_ROWS:
         added_fields = range(len(inputs[0].fields), len(node.output_type.fields))
@@ -204,40 +262,61 @@ def _groups(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -
     return _hash("keyed", parts, inputs[0].origin)
 
 
-def _row_conditions(node: ExecNode, own: Mapping[str, Any]) -> frozenset[Condition]:
+def _row_conditions(node: ExecNode, own: Mapping[str, Any]) -> frozenset[Expression]:
     """The conditions that the rows that an operator keeps have to meet."""
     if not isinstance(node, ChangelogNormalize):
         return frozenset()
     return _conditions(own.get("filterCondition"), own.get("configuration") or {})
 
 
-def _conditions(condition: Any, settings: Mapping[str, str]) -> frozenset[Condition]:
+def _nullable(value: Any) -> Any:
+    """Expressions without NOT NULL: what they compute does not depend on it."""
+    if isinstance(value, dict):
+        parts = {key: _nullable(inner) for key, inner in value.items()}
+        if "kind" in parts and isinstance(parts.get("type"), str):
+            parts["type"] = parts["type"].removesuffix(" NOT NULL")
+        return parts
+    return [_nullable(inner) for inner in value] if isinstance(value, list) else value
+
+
+def _computed(value: Any, settings: Mapping[str, str], meanings: FieldMeanings) -> str:
+    """The hash of a field that is an expression. A cast of whole numbers to a wider type leaves them as they are."""
+    if value.get("internalName") == "$CAST$1" and is_field(value["operands"][0]) and not settings:
+        values, narrow = meanings.integers.get(value["operands"][0]["field"], ("", None))
+        kind = type_from_json(value["type"])
+        if narrow is not None and narrow.is_narrower(kind):
+            return meanings.typed(values, kind)
+    name = _hash("expression", value, settings)
+    meanings.expressions[name] = Expression.of(value, settings)
+    return name
+
+
+def _conditions(condition: Any, settings: Mapping[str, str]) -> frozenset[Expression]:
     """The terms of a condition."""
     if condition is None:
         return frozenset()
     if isinstance(condition, dict) and condition.get("internalName") == "$AND$1":
         return frozenset(c for operand in condition["operands"] for c in _conditions(operand, settings))
-    text, options = (
-        json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")) for value in (condition, settings)
-    )
-    return frozenset((Condition(text, frozenset(_fields_in(condition)), options),))
+    return frozenset((Expression.of(condition, settings),))
 
 
 def _fields_in(value: Any) -> Iterator[str]:
     """The hashes of the fields that an expression reads."""
-    if _is_field(value):
+    if is_field(value):
         yield value["field"]
     elif isinstance(value, (dict, list)):
         for inner in value.values() if isinstance(value, dict) else value:
             yield from _fields_in(inner)
 
 
-def _call(call: AggCall, data: Mapping[str, Any], retracts: bool) -> CallMeaning:
-    """What a call computes, from its JSON with hashes of fields."""
+def _call(call: AggCall, data: Mapping[str, Any], retracts: bool, kinds: Sequence[LogicalType]) -> CallMeaning:
+    """What a call computes, from its JSON with hashes of fields. ``kinds`` are the types of its input."""
     arguments = tuple(str(a["field"]) for a in data["argList"])
-    condition = data["filterArg"]["field"] if _is_field(data["filterArg"]) else None
+    condition = data["filterArg"]["field"] if is_field(data["filterArg"]) else None
     rest = {k: v for k, v in data.items() if k not in ("argList", "filterArg", "type", "internalName", "syntax")}
-    return CallMeaning(call.function, arguments, condition, str(call.type.as_nullable()), _hash(rest, retracts))
+    value_kinds = () if call.function == "COUNT" and not call.distinct else (kinds[a] for a in call.arg_list)
+    kind, *argument_kinds = (str(layout_type(t)) for t in (call.type, *value_kinds))
+    return CallMeaning(call.function, arguments, condition, kind, tuple(argument_kinds), _hash(rest, retracts))
 
 
 def _opaque(
@@ -275,7 +354,7 @@ def lineage_of_table(node: TableSourceScan) -> str:
     return _hash("table", own_data if options and own_data is not None else [table.identifier, options])
 
 
-def _scan(node: TableSourceScan) -> Lineage:
+def _scan(node: TableSourceScan, meanings: FieldMeanings) -> Lineage:
     spec = node.scan_table_source
     own = meaningful(node)
     table = own.pop("scanTableSource")["table"]
@@ -291,10 +370,21 @@ def _scan(node: TableSourceScan) -> Lineage:
     rows = _hash("scan", own, identity, abilities)
     by_name = fmt is not None and fmt.by_name
     fields = []
-    for field in node.output_type.fields:
-        place = None if by_name or field.name not in physical else physical.index(field.name)
-        fields.append(_hash("column", identity, field.name, metadata.get(field.name), place, field.type.to_json()))
+    for column in node.output_type.fields:
+        place = None if by_name or column.name not in physical else physical.index(column.name)
+        values = _hash("column", identity, column.name, metadata.get(column.name), place)
+        # What is no number of a column's type may be NULL, and be one of a wider type.
+        widens = column.name in physical and not _ignores_errors(spec.table)
+        fields.append(meanings.typed(values, column.type, widens))
     return Lineage(rows, tuple(fields), "", (), *_before_filters(node, abilities, own, identity, physical, fields))
+
+
+def _ignores_errors(table: ContextResolvedTable) -> bool:
+    """Whether a table may read values that are not of their type."""
+    options = table.resolved_table.options if table.resolved_table else None
+    return options is None or any(
+        key.endswith("ignore-parse-errors") and text.lower() == "true" for key, text in options.items()
+    )
 
 
 def _before_filters(
@@ -304,13 +394,13 @@ def _before_filters(
     identity: Any,
     physical: Sequence[str],
     fields: Sequence[str],
-) -> tuple[str, frozenset[Condition]]:
+) -> tuple[str, frozenset[Expression]]:
     """The rows of a scan before the conditions that were pushed into it, and these. A pushed condition on a column that
     the scan does not give cannot be told from those of other plans: then nothing."""
     predicates = [p for a in abilities if a.get("type") == "FilterPushDown" for p in a.get("predicates", ())]
     others = [a for a in abilities if a.get("type") != "FilterPushDown"]
     by_name = {f.name: field for f, field in zip(node.output_type.fields, fields, strict=True)}
-    conditions: set[Condition] = set()
+    conditions: set[Expression] = set()
     for predicate in predicates:
         condition = _with_hashes(predicate, by_name)
         if condition is None:
@@ -333,12 +423,16 @@ def _with_hashes(value: Any, by_name: Mapping[str, str]) -> Any:
     return value
 
 
-def _is_field(rex: Any) -> bool:
+def is_field(rex: Any) -> bool:
+    """Whether JSON is the hash of a field."""
     return isinstance(rex, dict) and rex.keys() == {"field"}
 
 
-def _json_of_hashes(node: ExecNode, data: dict[str, Any], inputs: Sequence[Lineage]) -> dict[str, Any] | None:
-    """The node's JSON with the hash of the field in place of every reference to one; None when that fails."""
+def _json_of_hashes(
+    node: ExecNode, data: dict[str, Any], inputs: Sequence[Lineage], meanings: FieldMeanings
+) -> dict[str, Any] | None:
+    """The node's JSON with the hash of the field in place of every reference to one, in expressions with its type; None
+    when that fails."""
     all_fields = [f for i in inputs for f in i.fields]
     for ref in node.field_refs():
         if ref.pointer.startswith("/inputProperties/"):
@@ -350,7 +444,8 @@ def _json_of_hashes(node: ExecNode, data: dict[str, Any], inputs: Sequence[Linea
             for step in path:
                 target = target[int(step)] if isinstance(target, list) else target[step]
             key: Any = int(last) if isinstance(target, list) else last
-            target[key] = {"field": fields[ref.field]}
+            name = fields[ref.field]
+            target[key] = {"field": name if isinstance(target[key], dict) else meanings.values(name)}
         except (KeyError, IndexError, TypeError, ValueError):
             return None
     return data

@@ -22,6 +22,7 @@ from stateplan.plans.derivation import (
     JoinSide,
     Outcome,
     StateMove,
+    StoredFields,
     call_source,
     filters_over,
     is_simple,
@@ -174,20 +175,30 @@ class StateComparison:
         return "derive", ["the rows that it has kept pass through the new join"], move
 
     def _same_source(self, old: GroupAggregate, new: GroupAggregate) -> bool:
-        """Whether the groups of an aggregate can be made of those of another one: of the same rows, by some of its
-        keys, with further conditions on its keys alone."""
+        """Whether the groups of an aggregate can be made of those of another one: of the same rows, by keys that follow
+        from its keys, with further conditions on its keys alone."""
         was, now = self.old.lineages[old.id], self.new.lineages[new.id]
-        keys, filters = self._keys_and_filters(old, new)
-        return was.groups == now.groups and set(keys[1]) <= set(keys[0]) and filters is not None
+        is_stored = self._key_fields(old, new) is not None and self._filters(old, new) is not None
+        return was.groups == now.groups and is_stored
 
-    def _keys_and_filters(
-        self, old: GroupAggregate, new: GroupAggregate
-    ) -> tuple[list[list[str]], tuple[Rex, ...] | None]:
-        """The keys of both aggregates, and the conditions that groups have to meet now; None where state lacks them."""
+    def _key_fields(self, old: GroupAggregate, new: GroupAggregate) -> tuple[dict[int, int], dict[int, Rex]] | None:
+        """Where the keys of an aggregate are among those of the old one, and what computes the others from them."""
         inputs = self.old.inputs(old)[0], self.new.inputs(new)[0]
-        keys = [[rows.fields[k] for k in node.grouping] for rows, node in zip(inputs, (old, new), strict=True)]
         types = field_types(self.old.graph.input_types(old)[0])
-        return keys, filters_over(*inputs, old.grouping, types)
+        stored = StoredFields.of(*inputs, old.grouping, types)
+        return stored.fields_of((k, inputs[1].fields[k]) for k in new.grouping)
+
+    def _filters(self, old: GroupAggregate, new: GroupAggregate) -> tuple[Rex, ...] | None:
+        """The conditions that groups have to meet now; None where state lacks what they read."""
+        types = field_types(self.old.graph.input_types(old)[0])
+        return filters_over(self.old.inputs(old)[0], self.new.inputs(new)[0], old.grouping, types)
+
+    def _keys(self, old: GroupAggregate, new: GroupAggregate) -> list[list[str]]:
+        """The hashes of the values of the keys of both."""
+        return [
+            [rows.meanings.values(rows.fields[k]) for k in node.grouping]
+            for rows, node in ((self.old.inputs(old)[0], old), (self.new.inputs(new)[0], new))
+        ]
 
     def aggregates(self, old: GroupAggregate, new: GroupAggregate) -> Outcome:
         """An aggregate over the same rows, or over some of them."""
@@ -201,24 +212,27 @@ class StateComparison:
             return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None
         simple = all(is_simple(c, r) for n in (old, new) for c, r in _calls(n))
         arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
-        same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state
+        key_fields = self._key_fields(old, new)
+        assert key_fields is not None  # else the aggregates would not be compared
+        places, computed = key_fields
+        same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state and not computed
         state_names = self.old.state_name(old), self.new.state_name(new)
         other_phases = state_names[0] != state_names[1]
         same_calls = was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1])
         if same_groups and same_calls and not other_phases:
             return "identical", [], None
-        key_places = {old_input.fields[k]: k for k in reversed(old.grouping)}
-        fields = tuple(
-            (i if i in old.grouping and old_input.fields[i] == h else key_places[h]) if i in new.grouping else None
-            for i, h in enumerate(new_input.fields)
+        fields = tuple(places.get(i) for i in range(len(new_input.fields)))
+        move = StateMove(
+            (fields,), tuple(s for s in sources if s is not None), computed=(computed,) if computed else ()
         )
-        move = StateMove((fields,), tuple(s for s in sources if s is not None))
         others = [agg_text(c, names[1]) for c in new.agg_calls if not keeps_numbers(c)]
         others += [agg_text(c, names[0]) for c in old.agg_calls if not keeps_numbers(c)]
         if others:
             return "reset", [f"the state of {others[0]} cannot be rewritten"], None
         if other_phases and not simple and any(self.old.ttls(old)):
             return "reset", ["single values expire otherwise in one phase and in two"], None
+        if (not simple or other_phases) and (computed or any(s.converts for s in move.calls)):
+            return "reset", ["single values, and groups that get other phases, keep their types"], None
         if not simple or other_phases:
             grouped = [
                 Grouped(node, side.graph.input_types(node)[0], side.inputs(node)[0], name)
@@ -236,11 +250,13 @@ class StateComparison:
         reasons += [f"{', '.join(derived_calls)} follows from what is kept"] if derived_calls else []
         if other_phases:
             reasons.append("its groups are taken over by the same aggregate in other phases")
+        if any(source.converts for source in move.calls):
+            return "derive", reasons, replace(move, form="groups")
         return "rewrite" if simple and not other_phases else "derive", reasons or ["its columns are reordered"], move
 
     def _groups(self, old: GroupAggregate, new: GroupAggregate, move: StateMove) -> Outcome:
         """An aggregate by other keys, or of some of the groups."""
-        keys, filters = self._keys_and_filters(old, new)
+        keys, filters = self._keys(old, new), self._filters(old, new)
         assert filters is not None  # else the aggregates would not be compared
         merges = set(keys[0]) != set(keys[1])
         inexact = [agg_text(c, self.new.names(new)) for c in new.agg_calls if merges and not merges_exactly(c)]
@@ -256,6 +272,7 @@ class StateComparison:
             return "reset", [f"{', '.join(inexact)} cannot be merged exactly from other groups"], None
         reasons = ["its groups are merged into larger ones"] if merges else []
         reasons += ["its keys are reordered"] if not merges and keys[0] != keys[1] else []
+        reasons += ["its keys have other types"] if keys[0] == keys[1] and any(move.computed) else []
         reasons += left_out(filters, self.old.names(old), "groups")
         form: Form = "values" if move.tables and not merges else "groups"
         return "derive", reasons, replace(move, form=form, filters=(filters,))
@@ -264,29 +281,46 @@ class StateComparison:
         """An operator that stores fields of its input, of the same rows as before."""
         old_inputs, new_inputs = self.old.inputs(old), self.new.inputs(new)
         moves: list[tuple[int | None, ...]] = []
+        computed: list[Mapping[int, Rex]] = []
         lost_fields: list[str] = []
         types = self.old.graph.input_types(old), self.new.graph.input_types(new)
         keys = _only_keys(new)
         for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
             needed_fields = range(len(a.fields)) if keys is None else keys
-            missing_names = [types[1][side].fields[i].name for i in needed_fields if a.fields[i] not in b.fields]
+            stored = StoredFields.of(b, a, range(len(b.fields)), field_types(types[0][side]))
+            derived = {i: stored.rex(a.fields[i]) for i in needed_fields if a.fields[i] not in b.fields}
+            missing_names = [types[1][side].fields[i].name for i, rex in derived.items() if rex is None]
             if missing_names:
                 return "reset", [f"earlier rows in state lack {', '.join(missing_names)}"], None
-            moves.append(tuple(_place(b.fields, h, i) if i in needed_fields else None for i, h in enumerate(a.fields)))
+            computed.append({i: rex for i, rex in derived.items() if rex is not None})
+            moves.append(
+                tuple(
+                    _place(b.fields, h, i) if i in needed_fields and i not in derived else None
+                    for i, h in enumerate(a.fields)
+                )
+            )
             if keys is None:
                 lost_fields += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
-        if not lost_fields and all(j is None or i == j for move in moves for i, j in enumerate(move)):
+        follows = [types[1][side].fields[i].name for side, some in enumerate(computed) for i in some]
+        if not lost_fields and not follows and all(j is None or i == j for move in moves for i, j in enumerate(move)):
             return "identical", [], None
         if not new.STORES_FIELDS or any(not t.fields for t in types[1]):
             return "reset", [f"the fields of its rows moved, and state of {new.title} cannot be rewritten"], None
+        if isinstance(new, Join) and follows:
+            return "reset", [f"{', '.join(follows)} is another value"], None
         if isinstance(new, Join) and lost_fields and _counts_equal_rows(new):
             return (
                 "reset",
                 [f"{', '.join(lost_fields)} was removed, and equal rows are kept as one row with a count"],
                 None,
             )
-        reason = f"{', '.join(lost_fields)} is no longer kept" if lost_fields else "its columns are reordered"
-        return "rewrite", [reason], StateMove(tuple(moves))
+        lost_fields = [name for name in lost_fields if name not in follows]
+        reasons = [f"{', '.join(lost_fields)} is no longer kept"] if lost_fields else []
+        reasons += [f"{', '.join(follows)} follows from what is kept"] if follows else []
+        move = StateMove(tuple(moves), computed=tuple(computed) if follows else ())
+        if follows:
+            return "derive", reasons, replace(move, form="keys")
+        return "rewrite", reasons or ["its columns are reordered"], move
 
 
 def _only_keys(node: ExecNode) -> Sequence[int] | None:

@@ -34,6 +34,9 @@ class CallOrigin(Protocol):
     @property
     def parts(self) -> Mapping[str, str]: ...
 
+    @property
+    def converts(self) -> bool: ...
+
 
 class TableOrigin(Protocol):
     """Where a state table finds its rows; see :class:`plans.derivation.TableSource`."""
@@ -65,6 +68,9 @@ class Move(Protocol):
 
     @property
     def tables(self) -> Sequence[TableOrigin]: ...
+
+    @property
+    def computed(self) -> Sequence[Mapping[int, Rex]]: ...
 
 
 @dataclass(frozen=True)
@@ -360,10 +366,20 @@ def name_before(name: str, column_: StateColumn, move: Move) -> str:
     return name
 
 
+def is_computed(column_: StateColumn, move: Move | None) -> bool:
+    """Whether a column has values that no column of the state before ``move`` has."""
+    if move is None:
+        return False
+    if column_.field is not None and move.computed:
+        number, field = column_.field
+        return field in move.computed[number if len(move.fields) > 1 else 0]
+    return column_.call is not None and bool(move.calls) and move.calls[column_.call].converts
+
+
 def source_columns(
     spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, TableEntry], move: Move | None, folder: str
 ) -> dict[str, dict[str, str]]:
-    """Per table of an operator, for each column the one that holds it in the state of ``old``.
+    """Per table of an operator, for each column that is not computed the one that holds it in the state of ``old``.
 
     Args:
         spec: the operator.
@@ -382,6 +398,12 @@ def source_columns(
     return {name: {column: column for column in table.columns} for name, table in tables.items()}
 
 
+def _fits(old: TableEntry | None, new: TableEntry, names: Mapping[str, str]) -> bool:
+    """Whether the rows of a table can stay where they are. ``names`` are the old columns of the new ones."""
+    identity = {names[n] for n in new.identity}
+    return old is not None and tuple(names[n] for n in new.lookup) == old.lookup and identity == set(old.identity)
+
+
 def _move_tables(
     spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, TableEntry], move: Move, folder: str
 ) -> dict[str, dict[str, str]]:
@@ -389,12 +411,9 @@ def _move_tables(
     out: dict[str, dict[str, str]] = {}
     for table in spec.kernel.tables:
         was, now = old.tables.get(table.name), tables[table.name]
-        names = {name: name_before(name, c, move) for name, c in table.columns.items()}
-        holds = was is not None and all(was.columns.get(names[n]) == dtype for n, dtype in now.columns.items())
-        fits = was is not None and (
-            tuple(names[n] for n in now.lookup) == was.lookup and {names[n] for n in now.identity} == set(was.identity)
-        )
-        if not holds or (move.form == "columns" and not fits):
+        names = {name: name_before(name, c, move) for name, c in table.columns.items() if not is_computed(c, move)}
+        holds = was is not None and all(was.columns.get(old) == now.columns[new] for new, old in names.items())
+        if not holds or (move.form == "columns" and not _fits(was, now, names)):
             raise misfit(spec, folder, f"{table.name} cannot be rewritten from what it holds")
         out[table.name] = names
     return out

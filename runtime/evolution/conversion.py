@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import polars as pl
@@ -52,6 +52,44 @@ class Conversion(ABC):
         """
 
 
+class Computation(Protocol):
+    """Computes a column from the columns of old rows. Picklable."""
+
+    def __call__(self, rows: pl.DataFrame) -> pl.Series: ...
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """The values of an expression of the fields of old rows.
+
+    Attributes:
+        rex: the expression.
+        time_zone: of the session.
+    """
+
+    rex: Rex
+    time_zone: str
+
+    def __call__(self, rows: pl.DataFrame) -> pl.Series:
+        return CalcTransform((self.rex,), None, self.time_zone)(rows, 0).to_series()
+
+
+@dataclass(frozen=True)
+class InOtherType:
+    """The values of an old column, in another type.
+
+    Attributes:
+        column: the old column.
+        type: the other type.
+    """
+
+    column: str
+    type: pl.DataType
+
+    def __call__(self, rows: pl.DataFrame) -> pl.Series:
+        return rows[self.column].cast(self.type)
+
+
 @dataclass(frozen=True)
 class TableRows(Conversion):
     """Rows of state tables that meet all conditions, with their columns at other places, each for the key group of its
@@ -62,19 +100,22 @@ class TableRows(Conversion):
         keys: columns of the new key, in its order, which every table has; None for rows that stay in their key group.
         filters: conditions on the old columns.
         time_zone: of the session.
+        computed: per new table, what computes further columns; empty for none.
     """
 
     tables: tuple[tuple[str, Mapping[str, str]], ...]
     keys: tuple[str, ...] | None
     filters: tuple[Rex, ...]
     time_zone: str
+    computed: tuple[Mapping[str, Computation], ...] = ()
 
     def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
         for number, (name, columns) in enumerate(self.tables):
             rows = _passing(tables.get(name), self.filters, self.time_zone)
             if rows is not None:
                 times = [ACCESS_TIME, *([WRITE_TIME] if WRITE_TIME in rows.columns else [])]
-                yield Converted(number, _with_columns(rows, columns, times), self.keys)
+                computed = self.computed[number] if self.computed else {}
+                yield Converted(number, _with_columns(rows, columns, computed, times), self.keys)
 
 
 @dataclass(frozen=True)
@@ -88,6 +129,7 @@ class InputRows(Conversion):
         keys: columns of the key of the input.
         filters: conditions on the old columns.
         time_zone: of the session.
+        computed: what computes further fields.
     """
 
     input: int
@@ -96,6 +138,7 @@ class InputRows(Conversion):
     keys: tuple[str, ...]
     filters: tuple[Rex, ...]
     time_zone: str
+    computed: Mapping[str, Computation]
 
     def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
         rows = _passing(tables.get(self.table), self.filters, self.time_zone)
@@ -104,7 +147,8 @@ class InputRows(Conversion):
         if COPIES in rows.columns:  # equal rows are kept once
             rows = rows[np.repeat(np.arange(rows.height), rows[COPIES].to_numpy())]
         if rows.height:
-            yield Converted(self.input, _with_columns(rows, self.columns, [ACCESS_TIME]), self.keys, is_input=True)
+            whole = _with_columns(rows, self.columns, self.computed, [ACCESS_TIME])
+            yield Converted(self.input, whole, self.keys, is_input=True)
 
 
 def _passing(rows: pl.DataFrame | None, filters: tuple[Rex, ...], time_zone: str) -> pl.DataFrame | None:
@@ -118,9 +162,12 @@ def _passing(rows: pl.DataFrame | None, filters: tuple[Rex, ...], time_zone: str
     return rows.filter(pl.Series(meets)) if meets.any() else None
 
 
-def _with_columns(rows: pl.DataFrame, columns: Mapping[str, str], times: Sequence[str]) -> pl.DataFrame:
-    """Rows whose columns have the values of the old ones; the times stay as they are."""
-    return rows.select(*(pl.col(old).alias(new) for new, old in columns.items()), *times)
+def _with_columns(
+    rows: pl.DataFrame, columns: Mapping[str, str], computed: Mapping[str, Computation], times: Sequence[str]
+) -> pl.DataFrame:
+    """Rows whose columns have the values of the old ones, or are computed; the times stay as they are."""
+    series = [compute(rows).alias(name) for name, compute in computed.items()]
+    return rows.select(*(pl.col(old).alias(new) for new, old in columns.items()), *series, *times)
 
 
 @dataclass(frozen=True)

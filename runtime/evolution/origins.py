@@ -9,10 +9,28 @@ from typing import Any
 
 from stateplan.common.changelog import column
 from stateplan.functions.rex import Rex
-from stateplan.runtime.checkpoint.slots import Continuation, Layout, Move, OperatorEntry, misfit, source_columns
-from stateplan.runtime.evolution.conversion import Conversion, InputRows, StateLoad, TableRows
+from stateplan.runtime.checkpoint.slots import (
+    Continuation,
+    Layout,
+    Move,
+    OperatorEntry,
+    is_computed,
+    misfit,
+    name_before,
+    source_columns,
+)
+from stateplan.runtime.evolution.conversion import (
+    Computation,
+    Conversion,
+    Evaluated,
+    InOtherType,
+    InputRows,
+    StateLoad,
+    TableRows,
+)
 from stateplan.runtime.evolution.gathers import FirstRows, MergeGroups
 from stateplan.runtime.jobgraph import Gather, JobGraph, OperatorSpec
+from stateplan.runtime.kernel import StateColumn
 from stateplan.runtime.kernels.common.topn import SEQUENCE
 from stateplan.runtime.watermarks import EventTime
 
@@ -70,7 +88,8 @@ class Origins:
             columns = {now: was for now, was in columns.items() if was in table.columns}
             if any(table.columns[was] != schema[now] for now, was in columns.items()):
                 raise misfit(spec, self.folder, f"{name} does not hold the rows of input {number}")
-            yield InputRows(number, name, columns, (), _filters(move, number), time_zone)
+            further = _computed_fields(move, number, time_zone)
+            yield InputRows(number, name, columns, (), _filters(move, number), time_zone, further)
 
     def _load(self, spec: OperatorSpec, entry: OperatorEntry, number: int, time_zone: str) -> StateLoad:
         """What is made of the state of the old operator with this number. Raises CheckpointError CKPT024."""
@@ -81,7 +100,9 @@ class Origins:
             conversions = self._rows(spec, old, move, time_zone)
         else:
             keys = None if form == "columns" else spec.kernel.tables[0].lookup
-            conversions = [TableRows(self._tables(spec, entry, old, move), keys, _filters(move, 0), time_zone)]
+            computed = tuple(_computed(table.columns, move, time_zone) for table in spec.kernel.tables)
+            tables = self._tables(spec, entry, old, move)
+            conversions = [TableRows(tables, keys, _filters(move, 0), time_zone, computed)]
         gather = _GATHERS[form](spec.kernel) if form in _GATHERS else None
         as_stored = move is None and old.rewrite is None
         return StateLoad(tuple((number, conversion) for conversion in conversions), gather, as_stored)
@@ -115,7 +136,8 @@ class Origins:
             if any(table.columns.get(old) != schema[new] for new, old in columns.items()):
                 raise misfit(spec, self.folder, f"{name} does not hold the rows of input {position}")
             keys = tuple(spec.fields.keys[position])
-            conversions.append(InputRows(position, name, columns, keys, _filters(move, position), time_zone))
+            further = _computed_fields(move, position, time_zone)
+            conversions.append(InputRows(position, name, columns, keys, _filters(move, position), time_zone, further))
         return conversions
 
     def times(self, job: JobGraph, stored_times: Mapping[int, str]) -> dict[int, str]:
@@ -141,6 +163,26 @@ class Origins:
 def _filters(move: Move | None, number: int) -> tuple[Rex, ...]:
     """The conditions on rows of an input of the old operator."""
     return tuple(move.filters[number]) if move is not None and move.filters else ()
+
+
+def _computed_fields(move: Move | None, number: int, time_zone: str) -> dict[str, Evaluated]:
+    """What computes the fields of an input that the old operator has not kept as they are."""
+    computed = move.computed[number] if move is not None and move.computed else {}
+    return {column(i): Evaluated(rex, time_zone) for i, rex in computed.items()}
+
+
+def _computed(columns: Mapping[str, StateColumn], move: Move | None, time_zone: str) -> dict[str, Computation]:
+    """What computes the columns of a table that the old state does not have."""
+    computed: dict[str, Computation] = {}
+    for name, column_ in columns.items():
+        if move is None or not is_computed(column_, move):
+            continue
+        if column_.field is None:
+            computed[name] = InOtherType(name_before(name, column_, move), column_.type)
+        else:
+            number, field = column_.field
+            computed[name] = Evaluated(move.computed[number if len(move.fields) > 1 else 0][field], time_zone)
+    return computed
 
 
 _GATHERS: Mapping[str, Callable[[Any], Gather]] = {"first": FirstRows, "groups": MergeGroups.of}

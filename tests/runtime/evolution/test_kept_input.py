@@ -70,6 +70,11 @@ CHANGES = [
     ("product, price, 0, 0 FROM prices", f"product, COUNT(*), SUM(price), 0 {BY_PRODUCT}"),
     # behind a deduplication
     (f"product, COUNT(*), SUM(amount), 0 {OF_LAST}", f"product, COUNT(*), SUM(amount), AVG(amount) {OF_LAST}"),
+    (
+        f"product, COUNT(*), SUM(amount), 0 {OF_LAST}",
+        "product, COUNT(*), SUM(twice), 0 FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY arrived DESC) AS n "
+        "FROM (SELECT *, amount * 2 AS twice FROM orders)) WHERE n = 1 GROUP BY product",
+    ),
     # behind joins, and of two aggregates
     (
         f"o.product, COUNT(*), SUM(amount), MAX(p.price) FROM {JOINED} GROUP BY o.product",

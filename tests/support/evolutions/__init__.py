@@ -87,7 +87,7 @@ def random_pair(seed: int, folder: Path) -> Pair:
                 before_ttl, new = _edited(new_maker, program, folder)
             except (UnfitError, StateplanError):
                 continue
-            if new.sql == old.sql:
+            if new == old:
                 continue
             stop = rng.choice(INSTANTS[:-1])
             later = _tables(new.plan) - _tables(old.plan)
@@ -121,7 +121,7 @@ def compiled(program: Program, folder: Path) -> Compiled:
     queries = [query.sql() for query in program.queries]
     environment = TableEnvironment.create()
     settings = [f"SET '{k}' = '{v}'" for k, v in program.options.items()]
-    for statement in (*settings, *(ddl(name).replace("{folder}", str(folder)) for name in COLUMNS)):
+    for statement in (*settings, *(ddl(n, program.is_wide).replace("{folder}", str(folder)) for n in COLUMNS)):
         environment.execute_sql(statement)
     inserts = []
     for number, text in enumerate(queries):
@@ -132,7 +132,8 @@ def compiled(program: Program, folder: Path) -> Compiled:
     last = inserts[0]
     if len(inserts) > 1:
         last = f"EXECUTE STATEMENT SET BEGIN {'; '.join(inserts)}; END"
-    return Compiled("; ".join([*settings, last]), environment.compile_plan_sql(last).document)
+    tables = ["wide tables"] if program.is_wide else []
+    return Compiled("; ".join([*tables, *settings, last]), environment.compile_plan_sql(last).document)
 
 
 def _plain(type_text: str) -> str:

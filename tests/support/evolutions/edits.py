@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from tests.support.evolutions.making import JOINS, MINI_BATCH, SPANS, TTLS, Maker
+from tests.support.evolutions.making import JOINS, LINEAR, MINI_BATCH, SPANS, TTLS, Maker
 from tests.support.evolutions.queries import (
     Aggregate,
     Calc,
@@ -93,7 +93,13 @@ class Editor:
     # -- programs ----------------------------------------------------------------------------------------------------
 
     def _of_program(self) -> list[Edit]:
-        return [self.mini_batch, self.sink_added, self.sink_removed]
+        return [self.mini_batch, self.sink_added, self.sink_removed, self.widen]
+
+    def widen(self) -> None:
+        """Wider types of the columns of tables."""
+        if self.program.is_wide:
+            raise UnfitError
+        self.program.is_wide = True
 
     def mini_batch(self) -> None:
         if "table.exec.mini-batch.enabled" in self.program.options:
@@ -154,8 +160,20 @@ class Editor:
             lambda: self.change(node.where, self.make.condition(columns)),
             lambda: self.remove(node.items, 1),
             lambda: self.add(node.items, self.make.expression(columns)),
+            lambda: self.compute(node.items),
+            lambda: self.compute(node.items),
             lambda: self.reorder(node.items),
         ]
+
+    def compute(self, items: list[tuple[str, str, str, str]]) -> None:
+        """A column that is an expression now."""
+        numbers = [i for i, (_, text, _, kind) in enumerate(items) if kind in "ils" and text == "{}"]
+        if not numbers:
+            raise UnfitError
+        number = self.rng.choice(numbers)
+        column, _, name, kind = items[number]
+        text = "UPPER({})" if kind == "s" else self.rng.choice(("{} + 1", "-{}", "CAST({} AS BIGINT)", "{} * 3 + 1"))
+        items[number] = column, text, name, kind
 
     def _calls(self, calls: list[Call], below: Node, least: int) -> list[Edit]:
         columns = below.columns()
@@ -174,7 +192,9 @@ class Editor:
         if not (numbers := [c for c in calls if c.column and c.kind in "ilfd"]):
             raise UnfitError
         call = self.rng.choice(numbers)
-        text = self.rng.choice(("SUM({})", "AVG({})", "COUNT({})", "COUNT(*)", "MIN({})"))
+        text = self.rng.choice(("SUM({})", "AVG({})", "COUNT({})", "COUNT(*)", "MIN({})", "MAX({})"))
+        if text != "COUNT(*)" and call.kind in "il":
+            text = text.replace("{}", self.rng.choice(("{}", "{}", *LINEAR)))
         column = "" if text == "COUNT(*)" else call.column
         return Call(text, column, self.make.name(), "l" if "COUNT" in text else call.kind, call.filter)
 

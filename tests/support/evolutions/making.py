@@ -26,6 +26,8 @@ from tests.support.evolutions.tables import APPENDS, COLUMNS, Columns
 
 JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
 TTLS = ("1500 ms", "3 s", "1 d", "0 s")
+LINEAR = ("{} * 2", "-{}", "{} + 3", "5 - {} * 3", "CAST({} AS BIGINT)", "CAST({} AS BIGINT) * 2 + 1")
+"""Expressions whose sum follows from that of their argument, if no narrower numbers are added up."""
 SPANS = ((2, 2), (4, 2), (4, 1), (6, 2), (8, 4), (3, 3))
 """Sizes and steps of windows, in seconds."""
 
@@ -99,7 +101,7 @@ class Maker:
         if self.chance(0.1):
             return Call("SUM(DISTINCT {})", column, self.name(), kind)
         call = self.rng.choice(("SUM", "SUM", "AVG", "MIN", "MAX"))
-        argument = "{} * 2" if self.chance(0.08) else "{}"
+        argument = self.rng.choice(LINEAR) if kind in "il" and self.chance(0.12) else "{}"
         return Call(f"{call}({argument})", column, self.name(), kind if kind != "d" else "x")
 
     def calls(self, columns: Columns) -> list[Call]:

@@ -357,10 +357,11 @@ class Union(Node):
 
 @dataclass
 class Program:
-    """One or more queries, each with a sink of its own, and options."""
+    """One or more queries, each with a sink of its own, options, and whether the columns of tables have wider types."""
 
     queries: list[Node]
     options: dict[str, str] = field(default_factory=dict)
+    is_wide: bool = False
     upserts: bool = False
 
     def walk(self) -> Iterator[Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,12 +39,15 @@ APPENDS = frozenset({"a", "b"})
 SECOND = 1000
 
 
-def ddl(table: str) -> str:
-    """The CREATE TABLE of a table; ``{folder}`` is the path of its rows."""
+def ddl(table: str, is_wide: bool = False) -> str:
+    """The CREATE TABLE of a table; ``{folder}`` is the path of its rows. A wide one has wider types, and NULLs."""
+    schema = _SCHEMAS[table]
+    if is_wide:
+        schema = re.sub(r"\b(?<!id )INT( NOT NULL)?\b", "BIGINT", schema).replace("STRING", "VARCHAR(100)")
     form = _FORMATS.get(table, "json")
     mode = ", 'op-json.mode' = 'upsert'" if form == "op-json" else ""
     options = f"'connector' = 'replay', 'path' = '{{folder}}/{table}.json', 'format' = '{form}'{mode}"
-    return f"CREATE TABLE {table} ({_SCHEMAS[table]}) WITH ({options})"
+    return f"CREATE TABLE {table} ({schema}) WITH ({options})"
 
 
 def rows(rng: random.Random, table: str, instants: Sequence[int]) -> list[dict[str, Any]]:
