@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from stateplan.common.types import LogicalType
+from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.nodes.base import field_types
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.specs import AggCall
@@ -19,6 +19,7 @@ from stateplan.functions.rex import Literal as Constant
 from stateplan.functions.rex_text import rex_text
 from stateplan.functions.varying import varies
 from stateplan.plans.lineage import CallMeaning, Expression, FieldMeanings, Lineage
+from stateplan.plans.sums import LinearForm, factors, linear_form
 from stateplan.plans.verdicts import Verdict
 
 Form = Literal["columns", "keys", "first", "values", "groups", "rows"]
@@ -34,12 +35,15 @@ class CallSource:
     Attributes:
         call: number of the old call; None for the number of rows of the group.
         parts: for what it keeps, by label, the label of what the old call keeps; empty for the same.
-        converts: whether it keeps values of another type.
+        converts: whether it keeps other values, or values of another type.
+        factor, addend: by what the digits of a sum are multiplied, and what is added for each value.
     """
 
     call: int | None
     parts: Mapping[str, str] = field(default_factory=dict)
     converts: bool = False
+    factor: int = 1
+    addend: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,78 +108,92 @@ def merges_exactly(call: AggCall) -> bool:
 
 
 @dataclass(frozen=True)
-class OldGroups:
-    """An aggregate that has kept state.
+class GroupCalls:
+    """What an aggregate keeps.
 
     Attributes:
-        calls: what it keeps.
+        calls: what it computes.
+        forms: per call what it adds up or compares, as an expression of a field; None for anything else.
         counts_rows: whether it keeps the number of rows of each group.
         never_null: the values of fields of its input that are never NULL.
     """
 
     calls: Sequence[CallMeaning]
+    forms: Sequence[LinearForm | None]
     counts_rows: bool
     never_null: frozenset[str]
 
+    @staticmethod
+    def of(node: GroupAggregate, row: LogicalType, rows: Lineage, calls: Sequence[CallMeaning]) -> GroupCalls:
+        """
+        Args:
+            node: the aggregate.
+            row: the type of its input.
+            rows: the lineage of its input.
+            calls: what its calls compute.
+        """
+        values = rows.meanings.values
+        never_null = (values(h) for h, t in zip(rows.fields, field_types(row), strict=True) if not t.nullable)
+        forms = [
+            linear_form(rows.fields[c.arg_list[0]], rows.meanings) if len(c.arg_list) == 1 and not c.distinct else None
+            for c in node.agg_calls
+        ]
+        return GroupCalls(calls, forms, node.need_retraction, frozenset(never_null))
 
-def old_groups(node: GroupAggregate, row: LogicalType, rows: Lineage, calls: Sequence[CallMeaning]) -> OldGroups:
-    """What an aggregate keeps.
 
-    Args:
-        node: the aggregate.
-        row: the type of its input.
-        rows: the lineage of its input.
-        calls: what its calls compute.
-    """
-    values = rows.meanings.values
-    never_null = (values(h) for h, t in zip(rows.fields, field_types(row), strict=True) if not t.nullable)
-    return OldGroups(calls, node.need_retraction, frozenset(never_null))
-
-
-def call_source(call: CallMeaning, old: OldGroups) -> CallSource | None:
+def call_source(call: CallMeaning, form: LinearForm | None, old: GroupCalls) -> CallSource | None:
     """Where a call finds what it keeps in the state of an aggregate of the same rows; None where it is not there.
 
     COUNT is kept with every SUM and AVG of the same argument, and a COUNT(*) with the number of rows. SUM and AVG keep
-    the same sum of BIGINT and DOUBLE. Narrower numbers add up in wider ones for AVG, and DECIMAL sums that overflow are
-    treated otherwise by both: there neither gives the other. Nor does a sum of narrower numbers, which may have wrapped
-    around.
+    the same sum of DOUBLE. For sums of other numbers, see :mod:`plans.sums`.
+
+    Args:
+        call: the call.
+        form: what it adds up or compares.
+        old: what the other aggregate keeps.
     """
     if call in old.calls:
         return CallSource(old.calls.index(call))
-    same = [(i, c) for i, c in enumerate(old.calls) if (c.condition, c.rest) == (call.condition, call.rest)]
+    alike = [i for i, c in enumerate(old.calls) if (c.condition, c.rest) == (call.condition, call.rest)]
     if call.function == "COUNT" and set(call.arguments) <= old.never_null:
         if old.counts_rows and call.condition is None:
             return CallSource(None, {"count": "rows"})
-        same = [(i, c) for i, c in same if set(c.arguments) <= old.never_null and c.function in _COUNTING]
+        same = [i for i in alike if set(old.calls[i].arguments) <= old.never_null]
     else:
-        same = [(i, c) for i, c in same if c.arguments == call.arguments]
+        same = [i for i in alike if _same_values(call, form, i, old)]
     if call.function == "COUNT":
-        return next((CallSource(i, {"count": "count"}) for i, c in same if c.function in _COUNTING), None)
+        return next((CallSource(i, {"count": "count"}) for i in same if old.calls[i].function in _COUNTING), None)
     if call.function in ("MIN", "MAX"):
-        alike = [i for i, c in same if c.function == call.function]
-        return CallSource(alike[0], converts=True) if alike else None
-    if call.function in _SUMS:
-        alike = [i for i, c in same if c.function in _SUMS and _same_sum(c, call)]
-        return CallSource(alike[0]) if alike else None
-    return None
+        extremes = [i for i in same if old.calls[i].function == call.function]
+        return CallSource(extremes[0], converts=True) if extremes else None
+    sums = [i for i in same if old.calls[i].function in _SUMS] if call.function in _SUMS else []
+    return next((source for i in sums if (source := _sum_source(call, form, i, old)) is not None), None)
 
 
-def _same_sum(old: CallMeaning, new: CallMeaning) -> bool:
-    """Whether two calls of the same values keep the same sum."""
-    kinds = [_sum_type(old), _sum_type(new)]
-    if "DECIMAL" in kinds[0]:
-        return kinds[0] == kinds[1] and (old.function == "AVG") == (new.function == "AVG")
-    return kinds[0] == kinds[1] and kinds[0] in ("BIGINT", "DOUBLE")
+def _same_values(call: CallMeaning, form: LinearForm | None, number: int, old: GroupCalls) -> bool:
+    """Whether a call is about the values of an old one, or of an expression of the same field."""
+    old_form = old.forms[number]
+    if old.calls[number].arguments == call.arguments:
+        return True
+    if form is None or old_form is None or form.field != old_form.field:
+        return False
+    return call.function not in ("MIN", "MAX") or (form.is_field and old_form.is_field)
 
 
-def _sum_type(call: CallMeaning) -> str:
-    """The type of a sum that a call keeps."""
-    kind = call.argument_types[0]
-    if kind.startswith("DECIMAL"):
-        return f"DECIMAL(38, {kind.rpartition(',')[2]}"
-    if call.function != "AVG":
-        return call.type
-    return "DOUBLE" if kind in ("FLOAT", "DOUBLE") else "BIGINT"
+def _sum_source(call: CallMeaning, form: LinearForm | None, number: int, old: GroupCalls) -> CallSource | None:
+    """How a sum follows from that of an old call; None where it does not."""
+    old_form, old_call = old.forms[number], old.calls[number]
+    if form is None or old_form is None:  # sums of FLOAT are FLOAT in one, and DOUBLE in the other
+        is_double = old_call.arguments == call.arguments and old_call.type == call.type == "DOUBLE"
+        return CallSource(number) if is_double else None
+    widths = [
+        BIGINT if c.function == "AVG" and f.type.is_integer else f.type for c, f in ((old_call, old_form), (call, form))
+    ]
+    numbers = factors(old_form, form, (widths[0], widths[1]))
+    if numbers is None:
+        return None
+    same = numbers == (1, 0) and (widths[0].root, old_form.scale) == (widths[1].root, form.scale)
+    return CallSource(number, {}, not same, *numbers)
 
 
 _SUMS = frozenset({"SUM", "$SUM0", "AVG"})

@@ -50,6 +50,11 @@ class Expression:
     fields: frozenset[str]
     settings: str = "{}"
 
+    @property
+    def value(self) -> Any:
+        """Its JSON with hashes of fields."""
+        return json.loads(self.text)
+
     @staticmethod
     def of(value: Any, settings: Mapping[str, str]) -> Expression:
         """From its JSON with hashes of fields."""
@@ -73,7 +78,7 @@ class Expression:
             return [with_positions(inner) for inner in value] if isinstance(value, list) else value
 
         with contextlib.suppress(StateplanError, ValidationError):
-            return rex_from_json(with_positions(json.loads(self.text)))
+            return rex_from_json(with_positions(self.value))
         return None
 
 
@@ -85,10 +90,12 @@ class FieldMeanings:
         expressions: of computed fields.
         integers: of fields of whole numbers, a hash that does not depend on the type, and the type. Two fields with the
             same one hold the same numbers.
+        types: of fields.
     """
 
     expressions: dict[str, Expression] = field(default_factory=dict)
     integers: dict[str, tuple[str, LogicalType]] = field(default_factory=dict)
+    types: dict[str, LogicalType] = field(default_factory=dict)
 
     def values(self, field_hash: str) -> str:
         """The hash of the values of a field, whatever its type."""
@@ -183,6 +190,7 @@ def lineage(graph: ExecGraph) -> dict[int, Lineage]:
     for node in graph.nodes:
         inputs, types = [lineages[i.id] for i in graph.inputs(node)], graph.input_types(node)
         lineages[node.id] = replace(_of(node, inputs, types, meanings), meanings=meanings)
+        meanings.types.update(zip(lineages[node.id].fields, field_types(node.output_type), strict=False))
     return lineages
 
 

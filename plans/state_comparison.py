@@ -19,6 +19,7 @@ from stateplan.functions.rex import Rex
 from stateplan.plans.backfill import upstream
 from stateplan.plans.derivation import (
     Form,
+    GroupCalls,
     JoinSide,
     Outcome,
     StateMove,
@@ -31,7 +32,6 @@ from stateplan.plans.derivation import (
     left_out,
     lost_rows,
     merges_exactly,
-    old_groups,
 )
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
@@ -205,8 +205,9 @@ class StateComparison:
         old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
         was, now = self.old.lineages[old.id].calls, self.new.lineages[new.id].calls
         names = self.old.names(old), self.new.names(new)
-        groups = old_groups(old, self.old.graph.input_types(old)[0], old_input, was)
-        sources = [call_source(meaning, groups) for meaning in now]
+        groups = GroupCalls.of(old, self.old.graph.input_types(old)[0], old_input, was)
+        new_calls = GroupCalls.of(new, self.new.graph.input_types(new)[0], new_input, now)
+        sources = [call_source(call, form, groups) for call, form in zip(now, new_calls.forms, strict=True)]
         fresh = [agg_text(c, names[1]) for c, s in zip(new.agg_calls, sources, strict=True) if s is None]
         if fresh:
             return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None

@@ -37,6 +37,12 @@ class CallOrigin(Protocol):
     @property
     def converts(self) -> bool: ...
 
+    @property
+    def factor(self) -> int: ...
+
+    @property
+    def addend(self) -> int: ...
+
 
 class TableOrigin(Protocol):
     """Where a state table finds its rows; see :class:`plans.derivation.TableSource`."""

@@ -18,6 +18,7 @@ import polars as pl
 from stateplan.functions.rex import Rex
 from stateplan.runtime.jobgraph import Gather, JobGraph, StateOnly
 from stateplan.runtime.kernel import ACCESS_TIME
+from stateplan.runtime.kernels.common.accumulators import unscaled_decimals
 from stateplan.runtime.kernels.common.join_state import COPIES
 from stateplan.runtime.state.runs import WRITE_TIME
 from stateplan.runtime.transforms.calc import CalcTransform
@@ -88,6 +89,39 @@ class InOtherType:
 
     def __call__(self, rows: pl.DataFrame) -> pl.Series:
         return rows[self.column].cast(self.type)
+
+
+@dataclass(frozen=True)
+class OtherSum:
+    """The sum of ``factor * value + addend``, from the sum of the values and their number.
+
+    Attributes:
+        sum, count: the old columns.
+        factor, addend: for the digits of a DECIMAL.
+        type: of the sum.
+    """
+
+    sum: str
+    count: str
+    factor: int
+    addend: int
+    type: pl.DataType
+
+    def __call__(self, rows: pl.DataFrame) -> pl.Series:
+        if isinstance(self.type, pl.Decimal):
+            return unscaled_decimals(self._of(rows, pl.Int128()), self.type.scale)
+        return self._of(rows, pl.Int64()).cast(self.type, wrap_numerical=True)
+
+    def _of(self, rows: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
+        old = [rows[name].to_physical().cast(dtype) for name in (self.sum, self.count)]
+        return old[0] * _whole(self.factor, dtype) + old[1] * _whole(self.addend, dtype)
+
+
+def _whole(number: int, dtype: pl.DataType) -> pl.Series:
+    """A whole number, which wraps around as those of its type do."""
+    if dtype == pl.Int64():
+        number = (number + 2**63) % 2**64 - 2**63
+    return pl.Series([number], dtype=dtype)
 
 
 @dataclass(frozen=True)

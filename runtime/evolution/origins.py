@@ -25,6 +25,7 @@ from stateplan.runtime.evolution.conversion import (
     Evaluated,
     InOtherType,
     InputRows,
+    OtherSum,
     StateLoad,
     TableRows,
 )
@@ -177,7 +178,11 @@ def _computed(columns: Mapping[str, StateColumn], move: Move | None, time_zone: 
     for name, column_ in columns.items():
         if move is None or not is_computed(column_, move):
             continue
-        if column_.field is None:
+        if column_.call is not None and column_.label == "sum":
+            source = move.calls[column_.call]
+            columns_of_call = f"sum{source.call}", f"count{source.call}"
+            computed[name] = OtherSum(*columns_of_call, source.factor, source.addend, column_.type)
+        elif column_.field is None:
             computed[name] = InOtherType(name_before(name, column_, move), column_.type)
         else:
             number, field = column_.field

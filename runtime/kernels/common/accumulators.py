@@ -257,7 +257,7 @@ class Total(MergeableFold):
                 total = 0
             total += sign * value
             totals[group] = total if abs(total) < _DECIMAL_LIMIT else None
-        return _unscaled_sums(pl.Series(totals, dtype=pl.Int128), scale)
+        return unscaled_decimals(pl.Series(totals, dtype=pl.Int128), scale)
 
     def value(self, state: pl.DataFrame) -> pl.Series:
         total, count = state[self._sum], state[self._count].to_numpy()
@@ -418,7 +418,7 @@ def _with_nulls(values: pl.Series, none: Bools) -> pl.Series:
     return align(values, np.where(none, -1, np.arange(len(values))))
 
 
-def _unscaled_sums(values: pl.Series, scale: int) -> pl.Series:
+def unscaled_decimals(values: pl.Series, scale: int) -> pl.Series:
     """DECIMAL(38, scale) of unscaled whole numbers (Int128)."""
     scaled = values.cast(pl.Decimal(38, 0))
     if scale == 0:
@@ -438,4 +438,4 @@ def _decimal_average(total: pl.Series, count: Ints, scale: int, result_scale: in
     fits = quotients < pl.Series([_DECIMAL_LIMIT // 10**shift], dtype=pl.Int128)
     quotient = quotients.zip_with(fits, nulls("", pl.Int128(), len(quotients))) * ten + fraction
     negative = (sums < 0) != (number < 0)
-    return _unscaled_sums((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)
+    return unscaled_decimals((quotient * pl.Series([-1], dtype=pl.Int128)).zip_with(negative, quotient), result_scale)

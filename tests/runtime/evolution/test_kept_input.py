@@ -73,7 +73,8 @@ CHANGES = [
     (
         f"product, COUNT(*), SUM(amount), 0 {OF_LAST}",
         "product, COUNT(*), SUM(twice), 0 "
-        "FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY arrived DESC) AS n FROM (SELECT *, amount * 2 AS twice FROM orders)) WHERE n = 1 GROUP BY product",
+        "FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY arrived DESC) AS n "
+        "FROM (SELECT *, amount * 2 AS twice FROM orders)) WHERE n = 1 GROUP BY product",
     ),
     # behind joins, and of two aggregates
     (
