@@ -14,6 +14,8 @@ from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate
+from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Rex
 from stateplan.plans.backfill import upstream
@@ -118,6 +120,26 @@ class StateComparison:
     def compare(self, old: ExecNode, new: ExecNode) -> Outcome | None:
         """What becomes of the state of an operator that means the same, or follows from what the old one has kept; None
         where neither can be told."""
+        outcome = self._compare(old, new)
+        if outcome is None or outcome[0] == "reset" or not (isinstance(new, Rank) or any(self.new.ttls(new))):
+            return outcome
+        phases = self._phases(self.old, old), self._phases(self.new, new)
+        if any(phases[1].get(state, is_global) != is_global for state, is_global in phases[0].items()):
+            return "reset", ["an aggregate in front of it refreshes rows otherwise in one phase and in two"], None
+        return outcome
+
+    @staticmethod
+    def _phases(side: PlanSide, node: ExecNode) -> dict[str, bool]:
+        """The aggregates with a TTL in front of a node, and whether each is in two phases: then it says nothing of rows
+        that stay as they are."""
+        return {
+            side.lineages[i].state: isinstance(side.document.graph.node(i), GlobalGroupAggregate)
+            for i in upstream(side.graph, node) - {node.id}
+            if isinstance(side.graph.node(i), GroupAggregate) and any(side.ttls(side.graph.node(i)))
+        }
+
+    def _compare(self, old: ExecNode, new: ExecNode) -> Outcome | None:
+        """As :meth:`compare`, if all rows arrive as before."""
         was, now = self.old.lineages[old.id], self.new.lineages[new.id]
         if isinstance(new, GroupAggregate) and isinstance(old, GroupAggregate):
             return self.aggregates(old, new) if was.state == now.state or self._same_source(old, new) else None
@@ -167,9 +189,11 @@ class StateComparison:
         filters = old.join_spec.filter_nulls, new.join_spec.filter_nulls
         reason = lost_rows(old_sides, new_sides, move, filters)
         ttl = max(self.old.ttls(old), default=0)
-        counts_matches = any(node.join_spec.join_type != "INNER" for node in (old, new))
-        if counts_matches and ttl:
+        counts_matches = [node.join_spec.join_type != "INNER" for node in (old, new)]
+        if any(counts_matches) and ttl:
             reason = f"rows that have expired after {format_ttl(ttl)} may have matched"
+        elif counts_matches[0] and any(self.new.ttls(new)):
+            reason = "matches have refreshed the rows that get a TTL now"
         if reason is not None:
             return "reset", [reason], None
         return "derive", ["the rows that it has kept pass through the new join"], move
