@@ -63,22 +63,10 @@ class StateTime(NamedTuple):
     text: str
 
 
-class StoredState(NamedTuple):
-    """A part of stored state that the receiver begins with, as it is.
-
-    Attributes:
-        key: under which it is stored; empty for the lists of runs.
-        data: the value.
-    """
-
-    key: str
-    data: bytes
-
-
-Content: TypeAlias = Rows | PartWatermark | Touch | StateRows | StateTime | StoredState
+Content: TypeAlias = Rows | PartWatermark | Touch | StateRows | StateTime
 """What a blob brings."""
 
-_ROWS, _WATERMARK, _TOUCH, _STATE, _TIME, _RUNS = b"r", b"w", b"t", b"s", b"e", b"v"
+_ROWS, _WATERMARK, _TOUCH, _STATE, _TIME = b"r", b"w", b"t", b"s", b"e"
 
 
 class Blob(NamedTuple):
@@ -114,9 +102,6 @@ class Blob(NamedTuple):
                 kind, body = _WATERMARK, (content.packed(),)
             case StateRows(table, data):
                 kind, body = _STATE, (_TABLE.pack(table), data)
-            case StoredState(key, data):
-                name = key.encode()
-                kind, body = _RUNS, (_TABLE.pack(len(name)), name, data)
             case StateTime(text):
                 kind, body = _TIME, (text.encode(),)
             case Touch():
@@ -137,10 +122,6 @@ class Blob(NamedTuple):
         elif kind == _STATE:
             [table] = _TABLE.unpack_from(data, start)
             content = StateRows(table, data[start + _TABLE.size :])
-        elif kind == _RUNS:
-            [name_length] = _TABLE.unpack_from(data, start)
-            name_end = start + _TABLE.size + name_length
-            content = StoredState(data[start + _TABLE.size : name_end].decode(), data[name_end:])
         elif kind == _TIME:
             content = StateTime(data[start:].decode())
         else:

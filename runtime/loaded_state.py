@@ -8,7 +8,7 @@ import json
 import polars as pl
 
 from stateplan.common.ttl import TtlConfig
-from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, StoredState, decode, rows_of
+from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, decode, rows_of
 from stateplan.runtime.jobgraph import OperatorSpec, StateOnly
 from stateplan.runtime.kernel import NO_WATERMARK, Watermark
 from stateplan.runtime.state.keyed_state import KeyedState
@@ -45,9 +45,6 @@ def load_state(spec: OperatorSpec, loading: StateOnly, state: KeyedState, blobs:
     for table, frame in zip(tables, loads if loading.gather is None else loading.gather(loads), strict=True):
         if frame is not None:
             state.begin_with(table, frame)
-    for blob in blobs:
-        if isinstance(blob.content, StoredState):
-            state.begin_as(*blob.content)
     for blob in blobs:
         if isinstance(blob.content, StateTime):
             state.begin_at(EventTime.from_json(json.loads(blob.content.text)))

@@ -211,12 +211,10 @@ class StateLoad:
     Attributes:
         conversions: number of the old operator, and what is made of its state.
         gather: what the receiver makes of it; None for as it is sent.
-        as_stored: whether the stored runs are taken over as they are, without a look at their rows.
     """
 
     conversions: tuple[tuple[int, Conversion], ...]
     gather: Gather | None = None
-    as_stored: bool = False
 
 
 def loading(job: JobGraph, loads: Sequence[Sequence[StateLoad | None]]) -> JobGraph:

@@ -45,7 +45,7 @@ from stateplan.runtime.checkpoint.savepoint import (
     other_checkpoint,
     usable_facts,
 )
-from stateplan.runtime.checkpoint.slots import Continuation, Layout, SourceEntry, laid_out
+from stateplan.runtime.checkpoint.slots import Continuation, Layout, OperatorEntry, SourceEntry, laid_out
 from stateplan.runtime.evolution.conversion import StateLoad, loading
 from stateplan.runtime.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
 from stateplan.runtime.evolution.history import History
@@ -54,17 +54,20 @@ from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTim
 from stateplan.runtime.evolution.loading import load_state
 from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.failures import coded_error
+from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, operator_states
 from stateplan.runtime.inspect.stored_state import run_on_spark, stored_runs
 from stateplan.runtime.jobgraph import CLOCK, JobGraph, SinkSpec
 from stateplan.runtime.memory import CacheSettings
 from stateplan.runtime.plan_tables import corrected_kinds
 from stateplan.runtime.readers import keep_times
-from stateplan.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint
+from stateplan.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint, spark_operator
 from stateplan.runtime.spark.cluster import check_python
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
 from stateplan.runtime.spark.jvm_loss import is_of_spark
+from stateplan.runtime.spark.local_spark import compiled
 from stateplan.runtime.spark.query import Shipment, Task
+from stateplan.runtime.spark.repartition import copy_state
 from stateplan.runtime.spark.session import job_session, spark_of
 from stateplan.runtime.spark.tweaks import Tweaks
 from stateplan.runtime.spark.worker_python import serve_forks
@@ -148,6 +151,12 @@ class _Stock:
     states: Sequence[OperatorState]
     origins: Origins
 
+    def without(self, nodes: Collection[int], options: Mapping[str, str], ttls: Record) -> _Stock:
+        """This state, without what operators of the new plan use."""
+        continuation = self.origins.continuation
+        used = {node: old for node, old in continuation.operators.items() if node not in nodes}
+        return _Stock.of(self.snapshot, replace(continuation, operators=used), options, ttls)
+
     @staticmethod
     def of(snapshot: Snapshot, continuation: Continuation, options: Mapping[str, str], ttls: Record) -> _Stock:
         """The state of the operators in a checkpoint that a continuation uses. Raises CheckpointError CKPT024."""
@@ -203,34 +212,41 @@ class _Evolution:
         """Fills the folder. Returns the names of the operators that got state."""
         place = find_place(self.submission, self.tweaks)
         job = self._translated(self.submission, place.graph)
-        job, layout = laid_out(job, None, None, 1, str(self.folder))
-        stocks = [_Stock.of(self.old, self.continuation, self.options, self.ttls)]
+        stock = _Stock.of(self.old, self.continuation, self.options, self.ttls)
+        unchanged = stock.origins.unchanged(job)
+        job, layout = laid_out(job, None, None, 1, str(self.folder), unchanged)
         zone = local_time_zone(self.options)
-        stocks[0].origins.loads(job, layout, zone)  # refuses what does not fit before anything is read
+        all_loads = stock.origins.loads(job, layout, zone)  # refuses what does not fit before anything is read
         self._forget_results()
         histories = self._histories(job)
         results = self._results(job)
         begin_filling(self.folder, self.old.folder)
         self._forget(BACKFILL, but=[folder for h in histories for folder in self._backfill_folders(h)])
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
+        copied = unchanged if unchanged and self.tweaks.works("stored-state", compiled, spark, "stored-state") else {}
+        stocks = [stock.without(copied, self.options, self.ttls)]
         for history in histories:
             names = ", ".join(spec.name for spec in job.operators if spec.node in history.operators)
             origin = "rows that others have kept" if history.keepers else "history"
             self.submission.tell(f"making the state of {names} from {origin}")
-            files = self._kept_files(spark, job, stocks[0], history) if history.keepers else ()
+            files = self._kept_files(spark, job, stock, history) if history.keepers else ()
             stocks += self._backfill(place.graph, history, files)
         loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
         self.submission.tell("writing the state into the new checkpoint")
-        self._load(spark, job, list(zip(stocks, loads, strict=True)))
+        self._load(spark, job, list(zip(stocks, loads, strict=True)), copied)
         self._correct(place.graph, job, results)
         layout = self._go_on(job, layout)
-        self._keep_ttls(job, stocks[0].origins)
+        self._keep_ttls(job, stock.origins)
         self.checkpoint.record = BatchRecord.of(self.folder, self.checkpoint.id)
         self.checkpoint.layout = layout
         write_whole(self.folder / "plan.json", self.submission.plan_text)
         self.checkpoint.adopt()
         end_filling(self.folder)
-        return tuple(o.name for o, *some in zip(job.operators, *loads, strict=True) if any(x is not None for x in some))
+        return tuple(
+            o.name
+            for o, *some in zip(job.operators, all_loads, *loads, strict=True)
+            if any(load is not None for load in some)
+        )
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -403,8 +419,10 @@ class _Evolution:
         spark: SparkSession,
         job: JobGraph,
         stocks: Sequence[tuple[_Stock, tuple[StateLoad | None, ...]]],
+        copied: Mapping[int, OperatorEntry],
     ) -> None:
-        """Runs the micro-batch that loads the state. Raises CheckpointError CKPT053."""
+        """Runs the micro-batch that loads the state, and copies what stays as it is stored. Raises CheckpointError
+        CKPT053."""
         if job.operators:
             check_python(spark)
             serve_forks(spark, self.tweaks, set())
@@ -422,6 +440,7 @@ class _Evolution:
         markers = self.folder / "splits" / "loading"
         try:
             load_state(session, shipment, job.levels, parts, markers, self.checkpoint.spark.folder)
+            self._copy(session, job, copied, {n for _, loads in stocks for n, load in enumerate(loads) if load})
         except Exception as cause:
             coded = find_encoded(text_of(cause))
             if coded is not None:
@@ -431,6 +450,18 @@ class _Evolution:
             raise CheckpointError("CKPT053", folder=self.folder, reason=text_of(cause)[:500]) from cause
         finally:
             remove_tree(markers)
+
+    def _copy(self, session: SparkSession, job: JobGraph, copied: Mapping[int, OperatorEntry], loads: set[int]) -> None:
+        """Copies stored state of the old operators to the slots of the new ones; ``loads`` have state already."""
+        slots: dict[int, dict[int, list[int]]] = {}
+        for spec in (spec for spec in job.operators if spec.node in copied):
+            entry = copied[spec.node]
+            origin = spark_operator(entry.level, self.old.layout.levels)
+            labels = slots.setdefault(spark_operator(spec.level, job.levels), {}).setdefault(origin, [])
+            labels += [slot_label(entry.first + group) for group in range(job.key_groups)]
+        if slots:
+            filled = {spark_operator(job.operators[number].level, job.levels) for number in loads}
+            copy_state(session, self.checkpoint.spark, self.old.spark, self.old.batch, slots, filled)
 
     # -- what belongs to it ------------------------------------------------------------------------------------------
 

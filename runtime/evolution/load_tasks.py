@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from stateplan.runtime.evolution.conversion import Converted, StateLoad
-from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, StoredState, blob_batch, encode, split
+from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, blob_batch, encode, split
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_state import SlotStates
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
@@ -66,11 +66,6 @@ class SendState:
                     if origin != operator:
                         continue
                     seq = f"{operator:04d}\0{group:06d}"
-                    if load is not None and load.as_stored:
-                        label = self.receivers.label(number, group)
-                        for key, data in state.values():
-                            yield blob_batch([Blob(label, 0, seq, 0, StoredState(key, data))])
-                        continue
                     if tables is None:
                         stored_tables = self.slots.operators[operator].tables
                         tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}

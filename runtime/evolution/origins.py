@@ -55,6 +55,19 @@ class Origins:
         node = self.continuation.operators.get(spec.node)
         return next((number for number, entry in enumerate(self.entries) if entry.node == node), None)
 
+    def unchanged(self, job: JobGraph) -> dict[int, OperatorEntry]:
+        """By node of the new plan, the old operators whose state is used as it is stored. What several operators use
+        stays as it is for one of them."""
+        entries: dict[int, OperatorEntry] = {}
+        for spec in job.operators:
+            number = self.of(spec)
+            entry = None if number is None else self.entries[number]
+            if entry is None or entry in entries.values() or entry.rewrite is not None:
+                continue
+            if spec.node not in self.continuation.moves and entry.channels == spec.channels:
+                entries[spec.node] = entry
+        return entries
+
     def old_state(self, spec: OperatorSpec, index: int) -> tuple[str, int] | None:
         """The old state whose rows a state of an operator takes over, by uid and number; None for none."""
         number, move = self.of(spec), self.continuation.moves.get(spec.node)
@@ -105,8 +118,7 @@ class Origins:
             tables = self._tables(spec, entry, old, move)
             conversions = [TableRows(tables, keys, _filters(move, 0), time_zone, computed)]
         gather = _GATHERS[form](spec.kernel) if form in _GATHERS else None
-        as_stored = move is None and old.rewrite is None
-        return StateLoad(tuple((number, conversion) for conversion in conversions), gather, as_stored)
+        return StateLoad(tuple((number, conversion) for conversion in conversions), gather)
 
     def _tables(
         self, spec: OperatorSpec, entry: OperatorEntry, old: OperatorEntry, move: Move | None

@@ -14,14 +14,11 @@ import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, reduce
-from pathlib import Path
+from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import quote
 
 from stateplan.common.errors import CheckpointError, find_encoded
 from stateplan.common.failure_reasons import text_of
-from stateplan.common.paths import AnyPath
 from stateplan.common.ttl import TtlConfig
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot
 from stateplan.runtime.inspect.state_figures import TableFigures, count_table, cut_of
@@ -34,8 +31,8 @@ from stateplan.runtime.inspect.state_rows import (
 )
 from stateplan.runtime.jobgraph import Rewrite
 from stateplan.runtime.kernel import StateTable
-from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
+from stateplan.runtime.spark.repartition import plain_name
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import RunInfo
@@ -50,9 +47,6 @@ T = TypeVar("T")
 
 UNREADABLE = "CKPT045"
 """The code of state that Spark cannot read, perhaps because its files have been replaced since."""
-
-_PLAIN_SIGNS = "/:@!$&'()*+,;=~-._"
-"""What the path of a URI may hold as it is. Source: RFC 3986."""
 
 _FIGURES = "operator int, key_group int, place int, figures binary"
 
@@ -223,28 +217,12 @@ class StoredRuns:
     times: Mapping[int, str]
 
 
-def _location(folder: AnyPath) -> str:
-    """Where Spark's reader of state finds it. The reader takes the URI of a path for a path: one with blanks, or other
-    signs that a URI escapes, is given to it as a link."""
-    path = str(folder)
-    if not isinstance(folder, Path) or quote(path, safe=_PLAIN_SIGNS) == path:
-        return path
-    return _linked(folder.absolute())
-
-
-@cache
-def _linked(folder: Path) -> str:
-    link = scratch("state") / "spark"
-    link.symlink_to(folder, target_is_directory=True)
-    return str(link)
-
-
 def _variable_frame(spark: SparkSession, snapshot: Snapshot, number: int, variable: str) -> DataFrame:
     """What one of Spark's operators has stored in a variable of state, with the grouping key as ``slot``."""
     from pyspark.sql import functions as F  # noqa: N812
 
     reader = spark.read.format("statestore").option("operatorId", number).option("stateVarName", variable)
-    frame = reader.option("batchId", snapshot.batch).load(_location(snapshot.spark.folder))
+    frame = reader.option("batchId", snapshot.batch).load(plain_name(snapshot.spark.folder))
     return frame.withColumn("slot", F.col("key.slot"))
 
 
@@ -269,11 +247,10 @@ def stored_runs(spark: SparkSession, snapshot: Snapshot, operators: Sequence[Ope
         for number, operator in enumerate(operators)
         for label, group in operator.labels(snapshot.key_groups).items()
     }
-
     manifests: dict[int, str] = {}
     times: dict[int, str] = {}
     places: dict[int, set[int]] = {}
-    for number, slot, text in stored_manifests(spark, snapshot):
+    for number, slot, text in stored_manifests(spark, snapshot) if owners else ():
         if slot in owners:
             manifests[slot] = text
             time = stored_time(text)

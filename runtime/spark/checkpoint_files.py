@@ -12,7 +12,7 @@ import json
 import re
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -172,7 +172,7 @@ class SparkCheckpoint:
         sources: Sequence[int | None],
         folders: Sequence[tuple[str, str]],
     ) -> None:
-        """Has the query of this checkpoint, whose micro-batch 0 is done, continue where that of another one stands.
+        """Has the query of this checkpoint, which has read nothing yet, continue where that of another one stands.
 
         Args:
             origin: the other one, of a job that has ended.
@@ -183,8 +183,6 @@ class SparkCheckpoint:
         Raises:
             OSError, ValueError: a log cannot be read or written.
         """
-        entry = self.offset_log / "0"
-        head = entry.read_text(encoding="utf-8").splitlines()[:2]
         ends = (origin.offset_log / str(batch)).read_text(encoding="utf-8").splitlines()[2:]
         self.forget_sources()
         lines = []
@@ -196,9 +194,29 @@ class SparkCheckpoint:
                 before, now = (f"/splits/{quote(name, safe=_LEGAL)}/" for name in folders[number])
                 for part in sorted_paths(log.glob("[0-9]*")) if before != now else ():
                     self._rewrite(part, lambda line, old=before, new=now: line.replace(old, new))  # type: ignore[misc]
-        entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
-        write_whole(entry, "\n".join((*head, *lines)))
+        for entry in [self.offset_log / str(number) for number in _numbers(self.offset_log)]:
+            head = entry.read_text(encoding="utf-8").splitlines()[:2]
+            entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+            write_whole(entry, "\n".join((*head, *lines)))
         self.forget_id()
+
+    def plan_again(self, batch: int) -> None:
+        """Plans a micro-batch like the one before it. Raises OSError."""
+        write_whole(self.offset_log / str(batch), (self.offset_log / str(batch - 1)).read_text(encoding="utf-8"))
+
+    def commit_again(self, batch: int, store_ids: Mapping[str, Sequence[Sequence[str]]]) -> None:
+        """Commits a micro-batch like the one before it.
+
+        Args:
+            batch: its number.
+            store_ids: by operator and partition, what distinguishes the state that it wrote; empty if nothing does.
+
+        Raises:
+            OSError, ValueError: the entry of the one before it cannot be read.
+        """
+        version, text = (self.commit_log / str(batch - 1)).read_text(encoding="utf-8").splitlines()
+        facts = json.loads(text) | ({"stateUniqueIds": store_ids} if store_ids else {})
+        write_whole(self.commit_log / str(batch), f"{version}\n{json.dumps(facts, separators=(',', ':'))}")
 
     def forget_sources(self) -> None:
         """Removes the logs of all sources, of a checkpoint that is unused."""
@@ -395,6 +413,12 @@ def _parse(line: str) -> Any:
     return None  # _NOTHING
 
 
+def spark_operator(level: int, levels: int) -> int:
+    """Spark's number of its stateful operator that holds a level: it counts from the last one, which has the number
+    0."""
+    return levels - level
+
+
 def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:
     """What a file is for, by its place in what Spark wrote."""
     kind, *rest = place.split("/")
@@ -409,7 +433,8 @@ def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:
         return f"that micro-batch {number} is done"
     if kind == "sources":
         return f"which files of source {rest[0]} micro-batch {number} reads"
-    names = [o.name for o in operators if rest[0].isdecimal() and o.level == int(rest[0]) + 1]
+    levels = max((o.level for o in operators), default=0)
+    names = [o.name for o in operators if rest[0] == str(spark_operator(o.level, levels))]
     state = f"state of {', '.join(names) or ('no operator of the plan' if operators else 'an operator')}"
     if len(rest) == 1:
         return state

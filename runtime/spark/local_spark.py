@@ -18,6 +18,7 @@ CLASSES = {
     "rule-counts": "RuleCounts",
     "session-options": "SessionOptions",
     "hadoop-defaults": "HadoopDefaults",
+    "stored-state": "StoredState",
 }
 """Tweak to its class; ``java/`` has the sources."""
 
@@ -38,7 +39,7 @@ def adapt(spark: SparkSession, tweaks: Tweaks) -> None:
         tweaks.attempt("ui-listeners", _forget_pages, spark)
     tweaks.attempt("rule-counts", _count_no_rules, spark)
     tweaks.attempt("local-files", _use_files, spark)
-    classes = {name: tweaks.attempt(name, _compiled, spark, name) for name in _OF_QUERIES}
+    classes = {name: tweaks.attempt(name, compiled, spark, name) for name in _OF_QUERIES}
     _adapted.clear()
     _adapted[spark.sparkContext.applicationId] = {name: ours for name, ours in classes.items() if ours is not None}
 
@@ -60,14 +61,14 @@ def _set_up_query(spark: SparkSession, ours: Any) -> None:
 
 
 def _count_no_rules(spark: SparkSession) -> None:
-    _compiled(spark, "rule-counts").newInstance().adapt(_java(spark))
+    compiled(spark, "rule-counts").newInstance().adapt(_java(spark))
 
 
 def _java(spark: SparkSession) -> Any:
     return spark._jsparkSession  # noqa: SLF001 - PySpark has no other way to the JVM
 
 
-def _compiled(spark: SparkSession, tweak: str) -> Any:
+def compiled(spark: SparkSession, tweak: str) -> Any:
     """The class of a tweak, in its own class loader. It is compiled once per process, because Py4J caches methods by
     class name."""
     source = _source(CLASSES[tweak])
@@ -89,7 +90,7 @@ def _use_files(spark: SparkSession) -> None:
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
     hadoop = _java(spark).sparkContext().hadoopConfiguration()
     configuration = jvm.org.apache.hadoop.conf.Configuration(hadoop)
-    ours = _compiled(spark, "local-files")
+    ours = compiled(spark, "local-files")
     configuration.setClassLoader(ours.getClassLoader())
     configuration.set("fs.file.impl", ours.getName())
     root = jvm.java.net.URI("file:///")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time as clock
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -221,29 +221,6 @@ class KeyedState:
         if run is not None:
             self._runs[table.name].append(run)
             self._is_dirty = True
-
-    def values(self) -> Iterator[tuple[str, bytes]]:
-        """The runs as they are stored: the values with their keys, then the lists of runs under an empty key. What
-        :meth:`begin_as` takes in.
-
-        Raises:
-            CheckpointError: CKPT011, CKPT012, a run is missing or damaged.
-        """
-        for table in self._tables:
-            for part in {part.id: part for part in self._runs[table.name].parts}.values():
-                yield from self._parts.values(table, part)
-        lists = {table.name: self._runs[table.name].parts for table in self._tables}
-        yield "", json.dumps(lists, separators=(",", ":")).encode()
-
-    def begin_as(self, key: str, data: bytes) -> None:
-        """Takes in a part of what :meth:`values` gives of another state."""
-        if key:
-            self._parts.adopt(key, data)
-            return
-        for name, entries in json.loads(data).items():
-            table = self._runs[name].table
-            self._runs[name] = RunList(table, [RunInfo(*entry) for entry in entries], self._parts)
-        self._is_dirty = True
 
     def begin_at(self, time: EventTime) -> None:
         """Takes in how far event time has come."""

@@ -88,7 +88,7 @@ class Parts:
 
         def get() -> bytes:
             self.misses += 1
-            chunks = [data for _, data in self.values(table, info)]
+            chunks = list(self._chunks(table, info))
             return b"".join(chunks) if len(chunks) > 1 else chunks[0]
 
         self.loads += 1
@@ -104,26 +104,19 @@ class Parts:
             raise self._damage_error(table, info, str(cause)) from cause
         return rows
 
-    def values(self, table: StateTable, info: RunInfo) -> Iterator[tuple[str, bytes]]:
-        """The values of a stored frame, each with its key. Raises CheckpointError CKPT011; CKPT012, after the last
-        one."""
+    def _chunks(self, table: StateTable, info: RunInfo) -> Iterator[bytes]:
+        """The values of a stored frame. Raises CheckpointError CKPT011; CKPT012, after the last one."""
         size = check = 0
         for n in range(info.chunks):
-            key = f"{info.id}/{n}"
-            chunk = self._store.get(key)
+            chunk = self._store.get(f"{info.id}/{n}")
             if chunk is None:
                 raise CheckpointError("CKPT011", id=info.id, name=table.name, where=self._place, hint=_RESTORE)
             size, check = size + len(chunk), zlib.crc32(chunk, check)
-            yield key, chunk
+            yield chunk
         if size != info.size:
             raise self._damage_error(table, info, f"it has {size} bytes", f"{info.size} bytes")
         if check != info.check:
             raise self._damage_error(table, info, f"its bytes have the CRC-32 {check}", str(info.check))
-
-    def adopt(self, key: str, data: bytes) -> None:
-        """Stores a value of a frame as another checkpoint has it."""
-        self._store.put(key, data)
-        self.bytes_written += len(data)
 
     def load(self, table: StateTable, info: RunInfo) -> Rows:
         """The rows of a part, those in its range only.

@@ -86,7 +86,7 @@ def spark_files(tmp_path: Path) -> Path:
 
 def test_a_block_that_is_longer_than_its_file(spark_files: Path) -> None:
     """Spark would take as much memory, and end for want of it. Only the checksum beside the file would tell."""
-    path, spark = spark_files / "state/0/1/4.changelog", SparkCheckpoint(spark_files)
+    path, spark = spark_files / "state/1/1/4.changelog", SparkCheckpoint(spark_files)
     blocks = [b"LZ4Block\x25" + len(data).to_bytes(4, "little") + bytes(8) + data for data in (b"x" * 50, b"", b"y")]
     path.with_name(f".{path.name}.crc").unlink()
     path.write_bytes(b"".join(blocks))
@@ -120,10 +120,10 @@ def test_a_sound_checkpoint(spark_files: Path) -> None:
         ("offsets/2", "what micro-batch 2 reads"),
         ("commits/1", "that micro-batch 1 is done"),
         ("sources/0/3", "which files of source 0 micro-batch 3 reads"),
-        ("state/0/_metadata/v2/0", "what Spark knows of the state of join[4], dedup[3]"),
-        ("state/1/0/4.changelog", "state of sum[7], partition 0, as of version 4"),
-        ("state/0/1/2.zip", "state of join[4], dedup[3], partition 1, as of version 2"),
-        (f"state/0/1/SSTs/{SST}", "state of join[4], dedup[3], partition 1"),
+        ("state/1/_metadata/v2/0", "what Spark knows of the state of join[4], dedup[3]"),
+        ("state/0/0/4.changelog", "state of sum[7], partition 0, as of version 4"),
+        ("state/1/1/2.zip", "state of join[4], dedup[3], partition 1, as of version 2"),
+        (f"state/1/1/SSTs/{SST}", "state of join[4], dedup[3], partition 1"),
     ],
 )
 def test_the_damaged_file_is_found(spark_files: Path, place: str, holds: str, damage: Damage) -> None:
@@ -151,7 +151,7 @@ def test_versions_may_carry_the_id_of_an_attempt(spark_files: Path) -> None:
         file.with_name(f".{file.name}.crc").rename(file.with_name(f".{name}.crc"))
         file.rename(file.with_name(name))
     assert list(find_damage(SparkCheckpoint(spark_files))) == []
-    snapshot = next((spark_files / "state" / "0" / "1").glob("2_*.zip"))
+    snapshot = next((spark_files / "state" / "1" / "1").glob("2_*.zip"))
     short(snapshot)
     error = explain_damage("Checksum error", SparkCheckpoint(spark_files), OPERATORS)
     assert error is not None

@@ -12,6 +12,7 @@ import pytest
 
 from stateplan.common.errors import CheckpointError
 from stateplan.runtime.evolution import evolve
+from stateplan.runtime.spark.tweaks import OFF
 from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
 pytestmark = pytest.mark.spark
@@ -94,6 +95,22 @@ def test_state_follows_from_the_rows_of_a_join_though_their_history_is_gone(shop
             pairs = [o["id"] for o in ordered for s in shipped if (o["id"], target) == (s["id"], s["target"])]
             counts[target, len(pairs), sum(pairs)] += sign if pairs else 0
     assert shop.holds("targets_kept") == Counter({row: n for row, n in counts.items() if n})
+
+
+@pytest.mark.parametrize("off", ["", "stored-state"])
+def test_state_that_stays_is_carried_beside_other_state_of_its_level(off: str, shop: Shop) -> None:
+    """And into other partitions, and to another level of Spark's, which counts from the last one."""
+    name = f"beside_{off or 'copied'}".replace("-", "_")
+    options = {OFF: off, "parallelism.default": "3"}
+    deeper = "SELECT product, SUM(n), SUM(s) FROM ({}) AS t (product, n, s) GROUP BY product"
+    more = (LARGE, deeper.format(BY_ITEM.replace("orders", "imported")))
+    shop.run(named(name, (COUNTS, BY_PRODUCT), (LINES, JOINED), more), name, "old", **options)
+    commits = {path.name for path in (shop.folder / name / "spark" / "commits").glob("[0-9]*")}
+    assert commits == ({"0", "1"} if off else {"0", "1", "2"})
+    assert shop.holds("counts_half", f"counts_{name}") == shop.holds("counts_whole")
+    pairs = ((o, s) for o in rows_of(shop, "orders", 2) for s in rows_of(shop, "shipped", 2) if o["id"] == s["id"])
+    lines = Counter((o["id"], o["product"], s["target"]) for o, s in pairs)
+    assert shop.holds("lines_old", f"lines_{name}") == lines
 
 
 @pytest.mark.parametrize("change", ["removed", "modified"])

@@ -14,10 +14,10 @@ import pytest
 
 from stateplan.common.errors import OptionError
 from stateplan.runtime.spark import collect, hosts, session, tweaks
-from stateplan.runtime.spark.local_spark import adapt, adapt_query
+from stateplan.runtime.spark.local_spark import adapt, adapt_query, compiled
 from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tweak_settings
 from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
-from tests.runtime.spark_tweaks import EXPECTED, TAKEN, Patch, _fails, results
+from tests.runtime.spark_tweaks import EXPECTED, TAKEN, Patch, _fails, class_is_missing, results
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +28,8 @@ PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site"
 that is not there is not forked."""
 OF_CLUSTERS = ("lost-hosts",)
 """Tweaks that only a Spark on other machines has."""
+OF_EVOLUTIONS = ("stored-state",)
+"""Tweaks that no job uses."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +43,7 @@ def untried(monkeypatch: Patch) -> None:
 
 
 def test_every_tweak_is_taken_away() -> None:
-    assert sorted([*TAKEN, *PLAIN, *OF_CLUSTERS]) == sorted(TWEAKS)
+    assert sorted([*TAKEN, *PLAIN, *OF_CLUSTERS, *OF_EVOLUTIONS]) == sorted(TWEAKS)
 
 
 # ---- one by one, in the session of the test run -----------------------------------------------------------------
@@ -100,6 +102,14 @@ def test_hosts_are_watched_only_where_the_scheduler_has_some(spark: SparkSession
     ]
     assert not made.on("lost-hosts")
     hosts.watch(spark.sparkContext, {"heartbeat.rpc-failure-threshold": "-1"})
+
+
+@pytest.mark.spark
+def test_a_spark_without_a_rewriter_of_state(spark: SparkSession, said: list[str], monkeypatch: Patch) -> None:
+    made = Tweaks({}, said.append)
+    class_is_missing("stored-state")(monkeypatch)
+    assert not made.works("stored-state", compiled, spark, "stored-state")
+    assert [line.split("'")[1] for line in said] == ["stored-state"]
 
 
 @pytest.mark.spark
