@@ -7,11 +7,12 @@ Source: Flink's ``StreamPhysicalLocalGroupAggregate``, ``StreamPhysicalGlobalGro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stateplan.common.types import BIGINT, STRING, LogicalType
-from stateplan.functions.aggregates import is_mergeable
+from stateplan.functions.aggregates import WELFORD, is_mergeable
 from stateplan.planner.accumulators import (
     array_list,
     collect_map,
@@ -24,6 +25,9 @@ from stateplan.planner.accumulators import (
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Field, Rel, Single
 from stateplan.planner.algebra.table_functions import is_python
+
+_StateFields: TypeAlias = Callable[[LogicalType, LogicalType, bool], list[Field]]
+"""From the types of the argument and of the result, and whether values may be retracted."""
 
 
 def merges(rel: Aggregate) -> bool:
@@ -103,30 +107,9 @@ def phased_calls(
 
 def _state_fields(call: AggCall, retract: bool, types: Sequence[LogicalType]) -> list[Field]:
     """Name and type of each accumulator of a call."""
-    argument = types[call.args[0]].as_nullable() if call.args else BIGINT
-    result = call.type.as_nullable()
-    if call.function == "COUNT":
-        return [("count" if call.args else "count1", BIGINT)]
-    if call.function == "$SUM0":
-        return [("sum", result)]
-    if call.function == "SUM":
-        return [("sum", result), ("count", BIGINT)] if retract else [("sum", result)]
-    if call.function == "AVG":
-        return [("sum", _sum_of(argument)), ("count", BIGINT)]
-    if call.function in ("MIN", "MAX"):
-        name = call.function.lower()
-        return [(name, extreme(name, argument) if retract else argument)]
-    if call.function == "LISTAGG":
-        return [("listagg", list_views(argument))] if retract else [("accDelimiter", STRING), ("concatAcc", STRING)]
-    if call.function == "COLLECT":
-        return [("collect", collect_map(argument))]
-    if call.function == "ARRAY_AGG":
-        values = array_list(argument)
-        assert values is not None
-        return [("array_agg", values)]
-    if call.function == "PERCENTILE":
-        return [("percentile", percentile())]
-    return [(call.function.lower(), welford())]
+    if not call.args:
+        return [("count1", BIGINT)]
+    return STATE_FIELDS[call.function](types[call.args[0]].as_nullable(), call.type.as_nullable(), retract)
 
 
 def _sum_of(argument: LogicalType) -> LogicalType:
@@ -134,6 +117,34 @@ def _sum_of(argument: LogicalType) -> LogicalType:
     if argument.root == "DECIMAL":
         return LogicalType("DECIMAL", precision=38, scale=argument.scale)
     return BIGINT if argument.is_integer else LogicalType("DOUBLE")
+
+
+def _extreme(name: str) -> _StateFields:
+    return lambda argument, result, retract: [(name, extreme(name, argument) if retract else argument)]
+
+
+def _arrays(argument: LogicalType, result: LogicalType, retract: bool) -> list[Field]:
+    values = array_list(argument)
+    assert values is not None
+    return [("array_agg", values)]
+
+
+STATE_FIELDS: dict[str, _StateFields] = {
+    "COUNT": lambda argument, result, retract: [("count", BIGINT)],
+    "$SUM0": lambda argument, result, retract: [("sum", result)],
+    "SUM": lambda argument, result, retract: [("sum", result), *([("count", BIGINT)] if retract else [])],
+    "AVG": lambda argument, result, retract: [("sum", _sum_of(argument)), ("count", BIGINT)],
+    "MIN": _extreme("min"),
+    "MAX": _extreme("max"),
+    "LISTAGG": lambda argument, result, retract: (
+        [("listagg", list_views(argument))] if retract else [("accDelimiter", STRING), ("concatAcc", STRING)]
+    ),
+    "COLLECT": lambda argument, result, retract: [("collect", collect_map(argument))],
+    "ARRAY_AGG": _arrays,
+    "PERCENTILE": lambda argument, result, retract: [("percentile", percentile())],
+    WELFORD: lambda argument, result, retract: [(WELFORD.lower(), welford())],
+}
+"""Function to the names and types of its accumulators in plans, for each function whose accumulators can be merged."""
 
 
 @dataclass(frozen=True)

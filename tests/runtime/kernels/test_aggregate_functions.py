@@ -15,11 +15,13 @@ from stateplan.common.errors import DataError
 from stateplan.common.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, LogicalType, row_type
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.aggregates import VARIANCES, WELFORD, aggregates, is_mergeable
+from stateplan.planner.algebra.phased import STATE_FIELDS
 from stateplan.runtime.kernels.common.accumulators import MergeableFold, TrackedExtreme
 from stateplan.runtime.kernels.common.functions import ACCUMULATORS
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
+from tests.runtime.kernels.aggregate_calls import CALLS as MERGED_CALLS
 from tests.runtime.kernels.aggregate_calls import plain
-from tests.runtime.kernels.aggregate_reference import Slow
+from tests.runtime.kernels.aggregate_reference import FUNCTIONS, Slow
 from tests.runtime.kernels.reference import (
     DELETE,
     INSERT,
@@ -171,6 +173,25 @@ def test_accumulators_of_mergeable_functions_can_be_merged() -> None:
         for make in ACCUMULATORS[name]:
             kind = make.func if isinstance(make, partial) else make
             assert issubclass(kind, (TrackedExtreme, MergeableFold)), name
+
+
+def test_plans_have_the_accumulators_of_mergeable_functions() -> None:
+    mergeable = {f.name for f in aggregates() if f.mergeable}
+    assert mergeable == set(STATE_FIELDS), "name the accumulators in STATE_FIELDS of planner/algebra/phased.py"
+
+
+OTHER_TESTS = {"SINGLE_VALUE", "JSON_OBJECTAGG_NULL_ON_NULL", "JSON_OBJECTAGG_ABSENT_ON_NULL"}
+"""Functions with tests of their own."""
+
+
+def test_every_aggregate_function_is_called() -> None:
+    merged = {call.function for call in MERGED_CALLS}
+    uncalled = {name for name in ACCUMULATORS if is_mergeable(name)} - merged
+    assert not uncalled, f"call {uncalled} in CALLS of tests/runtime/kernels/aggregate_calls.py"
+    uncalled = set(ACCUMULATORS) - merged - {name for name, *_ in CALLS} - OTHER_TESTS
+    assert not uncalled, f"call {uncalled} in CALLS of this file"
+    unknown = {name for name, *_ in CALLS} - set(FUNCTIONS)
+    assert not unknown, f"write {unknown} row by row in FUNCTIONS of tests/runtime/kernels/aggregate_reference.py"
 
 
 @given(st.data(), CHOSEN, GROUPING, CUTS)
