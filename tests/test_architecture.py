@@ -168,8 +168,11 @@ def loaded_by(code: str) -> list[str]:
     return [m for m in HEAVY if m in done.stderr.splitlines()[-1].split()]
 
 
+IMPORT_LATER = "import these inside functions, and for types under TYPE_CHECKING (python -X importtime shows who does)"
+
+
 def test_import_of_plans_and_cli_is_light() -> None:
-    assert loaded_by("import stateplan.plans, stateplan.cli.app") == []
+    assert loaded_by("import stateplan.plans, stateplan.cli.app") == [], IMPORT_LATER
 
 
 def test_processes_that_only_list_state_variables_load_no_library() -> None:
@@ -193,7 +196,7 @@ try:
 except SystemExit as e:
     assert not e.code, e.code
 """
-    assert loaded_by(code) == []
+    assert loaded_by(code) == [], IMPORT_LATER
 
 
 @pytest.mark.parametrize("command", ["top", "metrics"])
@@ -205,7 +208,7 @@ try:
 except SystemExit as e:
     assert not e.code, e.code
 """
-    assert loaded_by(code) == []
+    assert loaded_by(code) == [], IMPORT_LATER
 
 
 def processor_time(*arguments: str) -> float:

@@ -54,7 +54,7 @@ def test_defaults() -> None:
 @pytest.mark.parametrize("key", OPTIONS)
 def test_every_default_can_be_set_and_says_so(key: str) -> None:
     row = OPTIONS[key]
-    assert row.description.endswith(".")
+    assert row.description.endswith("."), "a description is one or two whole sentences"
     text = default_text(row)
     if text is not None:
         config = Configuration()

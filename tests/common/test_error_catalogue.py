@@ -103,7 +103,8 @@ def test_a_call_gives_no_value_that_no_text_shows() -> None:
         needed.setdefault(call.where, {"place", "expected", "hint"}).update(_all_names(entry_of(call.code)))
     # ``length`` and ``pointer`` are of a place in JSON text, ``None`` is what ``**values`` has as a name.
     extra = {c.where: set(c.values) - needed[c.where] - {"length", "pointer", "None"} for c in raised()}
-    assert not {where: names for where, names in extra.items() if names}
+    unused = {where: names for where, names in extra.items() if names}
+    assert not unused, f"remove these values, or show them in the text: {unused}"
 
 
 def _all_names(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -161,22 +162,26 @@ def test_a_variant_is_named_after_its_situation() -> None:
     """And not after the function that raises it, nor with a number."""
     named = {call.code: call.where for call in raised() if call.code.partition(".")[2] in call.functions}
     numbered = [code for code, _ in tables() if re.search(r"\.\w*\d$", code)]
-    assert not named and not numbered, (named, numbered)
+    assert not named, f"name these variants after the situation, not after a function of the file: {named}"
+    assert not numbered, f"name these variants after the situation, without a number: {numbered}"
 
 
 def test_a_variant_is_the_exception() -> None:
     """What differs by a noun is one message with a value: there are fewer than half as many variants as codes."""
     codes = sum(len(family(prefix)) for prefix in FAMILIES)
     variants = sum(len(variants_of(entry)) for prefix in FAMILIES for entry in family(prefix).values())
-    assert variants < codes / 2
+    remedy = "use an existing message with a value, or make one message of several that differ by a noun"
+    assert variants < codes / 2, f"{variants} variants of {codes} codes: {remedy}"
 
 
 @pytest.mark.parametrize("prefix", FAMILIES)
 def test_every_code_is_explained(prefix: str) -> None:
     """A title, and the cause and the remedy in whole sentences."""
     for code, entry in family(prefix).items():
-        assert entry["title"] and not entry["title"].endswith("."), code
-        assert entry["cause"].endswith(".") and entry["remedy"].endswith("."), code
+        assert {"title", "cause", "remedy"} <= set(entry), f"{code} needs a title, a cause and a remedy"
+        assert entry["title"] and not entry["title"].endswith("."), f"the title of {code} is not a sentence"
+        sentences = entry["cause"].endswith(".") and entry["remedy"].endswith(".")
+        assert sentences, f"the cause and the remedy of {code} are whole sentences"
 
 
 def test_a_value_chooses_what_was_expected() -> None:

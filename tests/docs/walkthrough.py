@@ -387,7 +387,8 @@ class Walkthrough:
             if self._correct and text.strip() and not expected and waited > _SETTLED:
                 break
             if waited > self._patience or not self._may_come():
-                assert self._correct, f"the page shows\n{part.text}\nbut there is\n{text}"
+                remedy = "if the output is right: python -m scripts.record_terminal, with the name of the page"
+                assert self._correct, f"the page shows\n{part.text}\nbut there is\n{text}\n{remedy}"
                 break
             time.sleep(0.05)
         if self._lines(text) != expected:

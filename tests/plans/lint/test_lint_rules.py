@@ -41,8 +41,9 @@ def test_every_rule_has_cases_and_nothing_else_has() -> None:
     assert list(all_cases()) == list(rules)
     for code, cases in all_cases().items():
         kinds = ["pass", "fail", *(["fix"] if rules[code].FIXABLE else [])]
-        assert all(cases.cases(kind) for kind in kinds), code
-        assert rules[code].FIXABLE or not cases.cases("fix"), code
+        lacking = [kind for kind in kinds if not cases.cases(kind)]
+        assert not lacking, f"{code}.yml has no cases of {lacking}"
+        assert rules[code].FIXABLE or not cases.cases("fix"), f"{code} has cases of fixes, and is not fixable"
         assert cases.example["why"], code
     assert all(code == rule.CODE for code, rule in rules.items())
     assert list(rules) == sorted(rules)
@@ -53,7 +54,8 @@ def test_every_rule_is_documented() -> None:
     for rule in all_rules().values():
         paragraphs = (rule.__doc__ or "").split("\n\n")
         starts = [p.strip().split(":")[0] for p in paragraphs[1:]]
-        assert starts == ["Anti-pattern", "Why", "Best practice", "Source"], rule.CODE
+        wanted = ["Anti-pattern", "Why", "Best practice", "Source"]
+        assert starts == wanted, f"the docstring of {rule.CODE} has a first line, and a paragraph for each of {wanted}"
         assert rule.summary().endswith(".")
 
 
