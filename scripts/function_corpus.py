@@ -1,10 +1,15 @@
 """Asks Flink 2.3 for the results of the corpus of functions, ``tests/functions/corpus/results.jsonl.xz``.
 
-``python -m scripts.function_corpus --oracle DIR [--only FAMILY | --missing] [--legacy-casts] [--out FILE]``: DIR is the
-folder of ``oracle.py`` (of the reference material, set up as its README says), which runs Flink in one JVM. Each line
-of the result is an expression over the rows of ``tests/functions/corpus/edge.jsonl`` with the text of its value in each
-row, or the error that Flink ends with. What failed in the last run is asked for alone, as one failing expression ends a
-query of many. ``--legacy-casts`` asks for the casts with ``table.exec.legacy-cast-behaviour``, which are kept apart.
+``python -m scripts.function_corpus --oracle DIR [--only FAMILY | --missing] [--legacy-casts] [--out FILE]``
+
+DIR is the folder of ``oracle.py``. It is part of the reference material: see CONTRIBUTING.md. It runs Flink in one JVM.
+
+Each line of the result is an expression over the rows of ``tests/functions/corpus/edge.jsonl``, with the text of its
+value in each row, or with the error of Flink. Name a function that returns bytes, arrays, maps or rows in ``_NESTED``
+of ``tests/functions/corpus/reading.py``: Flink cannot cast its values to text.
+
+One expression that fails ends a query of many expressions. Expressions that failed in the last run therefore have a
+query each. ``--legacy-casts`` runs the casts with ``table.exec.legacy-cast-behaviour``, into a file of their own.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def rowwise(
     operand returns NULL and the function is not called; an unhashable operand must be a list or dict. ``group`` is the
     entry of :data:`BY_ROW`.
     """
-    assert group in BY_ROW, group
+    assert group in BY_ROW, f"BY_ROW has no reason for {group}"
 
     @shielded
     def run(series: Sequence[pl.Series]) -> pl.Series:

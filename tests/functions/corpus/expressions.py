@@ -60,6 +60,11 @@ _CAST = re.compile(r"(TRY_)?CAST\(")
 _HOLE = re.compile(r"\{([a-z]+)\}")
 
 
+def templates() -> list[str]:
+    """The lines of the file: templates, and the family of those that follow behind ``# ``."""
+    return _TEMPLATES.read_text(encoding="utf-8").splitlines()
+
+
 def expanded(template: str) -> Iterator[str]:
     """The template with columns in all places, and with each other column and constant in each place."""
     holes = _HOLE.findall(template)
@@ -81,7 +86,7 @@ def expressions() -> dict[str, list[tuple[str, str]]]:
     out: dict[str, list[tuple[str, str]]] = {"UTC": []}
     seen = set()
     family = ""
-    for line in _TEMPLATES.read_text(encoding="utf-8").splitlines():
+    for line in templates():
         if line.startswith("# "):
             family = line[2:]
             continue
