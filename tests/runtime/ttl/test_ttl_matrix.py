@@ -5,12 +5,15 @@ What each cell must give is said by :data:`OUTCOMES`, by the rules of FLIP-25, i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from stateplan.common.errors import PlanError
+from stateplan.execnodes.nodes.base import StatefulNode, TimeBoundNode
+from stateplan.execnodes.registry import node_classes
 from stateplan.runtime.translate import translate
 from tests.runtime.ttl.flip25 import CONFIGS
 from tests.runtime.ttl.ttl_plays import KINDS, Kind, Play, aged, compiled, story
@@ -56,3 +59,29 @@ def test_cell(name: str, words: Sequence[str], folder: Path) -> None:
         return
     play = Play(plan, folder, words[2] == "EventTime")
     assert story(kind, play) == expected(kind, words[0], words[1])
+
+
+OTHER_TESTS = {
+    "group-table-aggregate",
+    "incremental-group-aggregate",
+    "lookup-join",
+    "process-table-function",
+    "python-group-aggregate",
+    "temporal-join",
+}
+"""Operators that cannot tell the story in this way, with tests of their own."""
+
+
+def test_every_operator_with_a_ttl_tells_the_story() -> None:
+    nodes = {cls for cls in node_classes().values() if issubclass(cls, StatefulNode)}
+    titles = {cls.NAME.removeprefix("stream-exec-") for cls in nodes if not issubclass(cls, TimeBoundNode)}
+    lacking = titles - {kind.node for kind in KINDS.values()} - OTHER_TESTS
+    assert not lacking, f"add a Kind for {lacking} to KINDS of tests/runtime/ttl/ttl_plays.py"
+
+
+def test_the_effect_of_every_ttl_is_described() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "plans" / "plan-format.md").read_text(encoding="utf-8")
+    section = page.split("### What a TTL does")[1].split("## Additions to Flink's format")[0]
+    titles = {cls.NAME.removeprefix("stream-exec-") for cls in node_classes().values() if cls.STATE_NAMES}
+    lacking = {title for title in titles if not re.search(rf"(?<![\w-]){title}(?![\w-])", section)}
+    assert not lacking, f"describe {lacking} in docs/plans/plan-format.md, 'What a TTL does'"
