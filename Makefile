@@ -43,6 +43,7 @@ test: setup check browser ## Run the linters, the type checker and every test
 
 check: $(STAMP) ## Run ruff and mypy
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/mypy
 
 browser: $(STAMP) ## Find a Chromium for the tests of HTML pages, or unpack one from npm into build/browser
