@@ -46,9 +46,9 @@ QUERIES = {
 """A query and the changed one."""
 
 
-def rows(keys: int) -> Iterator[pl.DataFrame]:
+def rows(keys: int, seed: int = 7) -> Iterator[pl.DataFrame]:
     """All keys once, in random order."""
-    order = np.random.default_rng(7).permutation(keys)
+    order = np.random.default_rng(seed).permutation(keys)
     for first in range(0, keys, BATCH):
         part = order[first : first + BATCH]
         yield pl.DataFrame({"k": part, "v": part * 3})
