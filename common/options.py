@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Any, TypeAlias
 
@@ -28,6 +28,7 @@ class OptionType(Enum):
     FLOAT = "Float"
     DURATION = "Duration"
     INTERVAL = "Interval"
+    BEGIN = "Timestamp"
     MEMORY_SIZE = "MemorySize"
     ENUM = "Enum"
     CHARACTER = "Character"
@@ -102,6 +103,7 @@ _EXPECTATIONS = {
     OptionType.FLOAT: "a number",
     OptionType.DURATION: "a duration such as '10 s', '5 min' or '1 h'",
     OptionType.INTERVAL: "an interval of Delta such as 'interval 30 days'",
+    OptionType.BEGIN: "'earliest', or a time in UTC such as '2026-01-31' or '2026-01-31 08:00:00'",
     OptionType.MEMORY_SIZE: "a size such as '64 kb', '128 mb' or '1 gb'",
     OptionType.CHARACTER: "a single character (Java escapes such as '\\t' are understood)",
     OptionType.REGEX: "a regular expression",
@@ -242,6 +244,19 @@ def _interval(text: str) -> str:
     return text
 
 
+_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?Z?")
+
+
+def parse_instant(text: str) -> int:
+    """A time in an option, in ms since 1970: a date, or a date and a time, in UTC. Source: Delta's
+    ``TimestampFormatConverter``. Raises ValueError."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(text)
+    moment = datetime.fromisoformat(f"{match[1]} {match[2] or '00:00'}").replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
 def _regex(text: str) -> str:
     re.compile(text)
     return text
@@ -258,6 +273,7 @@ _READERS: dict[OptionType, Callable[[str], Any]] = {
     OptionType.MEMORY_SIZE: parse_memory_size,
     OptionType.CHARACTER: _character,
     OptionType.INTERVAL: _interval,
+    OptionType.BEGIN: lambda text: None if text.lower() == "earliest" else parse_instant(text),
     OptionType.REGEX: _regex,
 }
 

@@ -21,6 +21,7 @@ from stateplan.common.errors import RunError
 from stateplan.common.files import HADOOP, handed_file, plain_path, safe_url, scheme_of
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag
 from stateplan.connectors.formats.base import Decoder, Encoder
+from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
 from stateplan.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.connectors.protocol import (
@@ -54,6 +55,7 @@ class Filesystem(Connector):
     description = "Files in a folder, on a local disk or an object store."
     options = (
         PATH,
+        BACKFILL_FROM,
         *alike(
             Option(
                 "source.monitor-interval",

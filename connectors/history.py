@@ -7,9 +7,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from stateplan.common.options import Option, OptionType, Role
 from stateplan.connectors.splits import Split
 
 S = TypeVar("S", bound=Split)
+
+BACKFILL = "backfill."
+"""How the options begin that say what the history of a table is. They are about state that is made of it alone."""
+BACKFILL_FROM = Option(
+    f"{BACKFILL}from",
+    OptionType.BEGIN,
+    "Where the history begins from which `plan evolve` makes state. Earlier rows are omitted, and may be gone. "
+    "`earliest`, the default, or a time in UTC such as `2026-01-31 08:00:00`. See "
+    "[history](../plans/plan-diff.md#history).",
+    role=Role.SOURCE,
+)
 
 
 class HistoryLost(Exception):  # noqa: N818 - a fact about the other system
@@ -40,7 +52,7 @@ class RepeatableSource(ABC, Generic[S]):
 
     @abstractmethod
     def history(
-        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int
+        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int, since: int | None = None
     ) -> Iterator[PastSplit[S]]:
         """On the driver: what a job that began at ``begin`` has read up to ``end``, once more, and no other rows.
 
@@ -49,6 +61,7 @@ class RepeatableSource(ABC, Generic[S]):
             end: an offset of the job.
             step: over how much time the rows of a split may have arrived, ms; None for any.
             size: about how many bytes a split may have.
+            since: rows that arrived before are left out, and may be gone; ms since 1970, None for no time.
 
         Raises:
             HistoryLost: the rows are not there any more, or may be others.

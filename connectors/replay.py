@@ -17,6 +17,7 @@ from stateplan.common.changelog import INSERT_ONLY, KIND, column
 from stateplan.common.options import PATH, Role
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.connectors.formats.base import Format, StampedDecoder
+from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.listing import file_entries, require_path
 from stateplan.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable
 from stateplan.connectors.retries import KeyRetries
@@ -34,7 +35,7 @@ class Replay(Connector):
     name = "replay"
     history_gap = None
     description = "Recorded arrivals, played on a virtual clock. Each row has its arrival time."
-    options = (replace(PATH, role=Role.SOURCE),)
+    options = (replace(PATH, role=Role.SOURCE), BACKFILL_FROM)
     roles = (Role.SOURCE,)
     formatted = True
     can_look_up = True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
+from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import ExecNode, own_values
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
@@ -39,8 +41,7 @@ def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: C
         current = graph.node(node_id)
         if isinstance(current, TableSourceScan) and current.id in sources:
             table = current.scan_table_source.table
-            options = {} if table.resolved_table is None else table.resolved_table.options or {}
-            connector = known_connector(options)
+            connector = known_connector(_options(current))
             gap = "its connector is unknown" if connector is None else connector.history_gap
             if gap is not None:
                 return f"the history of {table.summary} cannot be read again, because {gap}"
@@ -51,6 +52,31 @@ def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: C
                 names = joined_names(graph.input_types(current))
                 return f"{rex_text(call, names)} of {current.title} would give other values"
     return None
+
+
+def history_begin(node: ExecNode) -> int | None:
+    """When the history of a source begins by its options, ms since 1970; None for at its beginning."""
+    options = _options(node)
+    connector = known_connector(options) if BACKFILL_FROM.key in options else None
+    return None if connector is None else connector.value(options, BACKFILL_FROM.key)
+
+
+def late_begins(
+    graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: Collection[int] = ()
+) -> tuple[str, ...]:
+    """What the state of a node lacks because the history of sources begins later than they do, in words. Arguments as
+    of :func:`obstacle`."""
+    scans = (graph.node(i) for i in sorted(upstream(graph, node, ends).intersection(sources)))
+    return tuple(
+        f"without the rows of {table.summary} before {_options(scan)[BACKFILL_FROM.key]} ('{BACKFILL_FROM.key}')"
+        for scan in scans
+        if history_begin(scan) is not None and (table := table_of(scan)) is not None
+    )
+
+
+def _options(node: ExecNode) -> Mapping[str, str]:
+    table = node.scan_table_source.table.resolved_table if isinstance(node, TableSourceScan) else None
+    return {} if table is None else table.options or {}
 
 
 def expressions(node: ExecNode) -> Iterator[Rex]:

@@ -15,11 +15,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateplan.common.errors import Place, PlanError
+from stateplan.connectors.history import BACKFILL
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode, unknown_keys
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.plans.backfill import obstacle, upstream
+from stateplan.plans.backfill import late_begins, obstacle, upstream
 from stateplan.plans.changes import SAME_VERSIONS, Change, legible, node_changes
 from stateplan.plans.derivation import Outcome, StateMove
 from stateplan.plans.document import PlanDocument
@@ -180,10 +181,12 @@ class _Comparison:
             has_history = not upstream(self.new.graph, node, kept_by).isdisjoint(sources)
             names = " and ".join(str(self.new.operator(self.new.graph.node(i))) for i in sorted(kept_by))
             reasons = (*diff.reasons, f"it is computed from the rows that {names} {_HAS[len(kept_by) > 1]} kept")
+            reasons += late_begins(self.new.graph, node, sources, kept_by)
             return replace(diff, verdict="backfill" if has_history else "derive", reasons=reasons, keepers=kept_by)
         problem = obstacle(self.new.graph, node, sources)
         if problem is None:
-            return replace(diff, verdict="backfill")
+            reasons = (*diff.reasons, *late_begins(self.new.graph, node, sources))
+            return replace(diff, verdict="backfill", reasons=reasons)
         return replace(diff, reasons=(*diff.reasons, problem))
 
     # -- what is the same --------------------------------------------------------------------------------------------
@@ -398,6 +401,7 @@ def _position(scan: TableSourceScan) -> Mapping[str, str | None]:
     table = scan.scan_table_source.table.resolved_table
     options = {} if table is None or table.options is None else table.options
     connector = known_connector(options)
+    options = {key: text for key, text in options.items() if not key.startswith(BACKFILL)}
     position = options if connector is None else connector.position(options)
     return {"connector": options.get("connector"), **position}
 

@@ -21,6 +21,7 @@ from pydantic import ValidationError
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.types import LogicalType, type_from_json
+from stateplan.connectors.history import BACKFILL
 from stateplan.connectors.registry import known_connector, known_format
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode, field_types
@@ -351,6 +352,7 @@ def _meaningful(node: ExecNode) -> dict[str, Any]:
 def data_identity(options: Mapping[str, str]) -> Mapping[str, str] | None:
     """The options of a table that say which data it has; None where its connector does not say that."""
     connector = known_connector(options)
+    options = {key: text for key, text in options.items() if not key.startswith(BACKFILL)}
     return options if connector is None else connector.identity(options)
 
 

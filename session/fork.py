@@ -202,6 +202,7 @@ def _continuation(evolution: Evolution, merged_plan: MergedPlan) -> Continuation
         sinks={},
         moves={own[n]: move for n, move in own_part.moves.items() if n in own},
         anew=frozenset(own[n] for n in own_part.anew if n in own),
+        begins={new[n]: at for n, at in own_part.begins.items()},
         keepers={own[n]: frozenset(new[k] for k in some) for n, some in own_part.keepers.items() if n in own},
     )
 

@@ -19,7 +19,7 @@ from stateplan.execnodes.nodes.base import TTL_OPTIONS
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.catalog.resolved_tables import plan_schema
-from stateplan.plans.backfill import upstream
+from stateplan.plans.backfill import history_begin, upstream
 from stateplan.plans.diff import OperatorDiff, PlanDiff, compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import schema_hash, schema_hashes, sql_hash
@@ -138,6 +138,7 @@ class Evolution:
         continuation = replace(
             _continuation(old, document, diff, ("rewrite", "derive")),
             anew=frozenset(anew | kept_by.keys()),
+            begins={n.id: at for n in document.graph.nodes if (at := history_begin(n)) is not None},
             keepers=kept_by,
             may_begin_empty=severity(accept) >= severity("reset"),
         )
@@ -154,6 +155,11 @@ class Evolution:
         CheckpointError CKPT055."""
         if value(options, OUTPUT) != "corrections":
             return self.continuation
+        for node in (node for plan in (self.old, self.new) for node in plan.graph.nodes):
+            table = table_of(node)
+            if table is not None and history_begin(node) is not None:
+                why = "with 'backfill.from', its history lacks rows that tables have been written from"
+                raise CheckpointError("CKPT055", what=f"a plan over '{table.summary}'", why=why)
         corrected = corrected_sinks(self.old, self.new, self.continuation.sources)
         return replace(self.continuation, corrected=corrected)
 

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place, StateplanError
-from stateplan.common.options import Option, OptionType, Role, alike, flag
+from stateplan.common.options import Option, OptionType, Role, alike, flag, parse_instant
 from stateplan.connectors.delta.properties import PROPERTIES, properties_of
 from stateplan.connectors.delta.schema import check_columns, check_partitions
 from stateplan.connectors.delta.sink import AppendSink, MergeSink, Target
-from stateplan.connectors.delta.source import DeltaSource, Limits, Rules, Start, instant, partitions_of
+from stateplan.connectors.delta.source import DeltaSource, Limits, Rules, Start, partitions_of
 from stateplan.connectors.delta.table import STORAGE, TABLE_PATH, Location, places_of
 from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.protocol import Connector, Sink, SinkTable, SourceTable, Table
 
 _AS_OF = ("versionAsOf", "timestampAsOf")
@@ -38,6 +39,7 @@ class Delta(Connector):
     )
     options = (
         Option(TABLE_PATH, OptionType.STRING, "Path or URL of the folder of the table.", is_required=True),
+        BACKFILL_FROM,
         Option(
             f"{STORAGE}*",
             OptionType.STRING,
@@ -218,7 +220,7 @@ class Delta(Connector):
         for key in (_AS_OF[1], _STARTING[1]):
             if key in options:
                 try:
-                    instant(options[key])
+                    parse_instant(options[key])
                 except ValueError:
                     raise OptionError("OPT171", key=key, text=options[key], kind="time", place=place) from None
         text = options.get(_STARTING[0], "latest")
@@ -235,7 +237,8 @@ class Delta(Connector):
             return None
 
     def source(self, table: SourceTable) -> DeltaSource:
-        times = [None if text is None else instant(text) for text in map(table.options.get, (_AS_OF[1], _STARTING[1]))]
+        texts = map(table.options.get, (_AS_OF[1], _STARTING[1]))
+        times = [None if text is None else parse_instant(text) for text in texts]
         return DeltaSource(
             _location(table),
             table.fields,

@@ -10,7 +10,6 @@ Source: ``DeltaSource`` of Delta's Flink connector, and of Spark for the rules o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -37,18 +36,6 @@ _IDLE_LOOKS = 100
 
 _KEPT_FACTS = 64
 """Versions whose columns and properties are kept: they are planned soon after they are counted."""
-
-_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?))?Z?")
-
-
-def instant(text: str) -> int:
-    """A time in an option, in ms since 1970: a date, or a date and a time, in UTC. Source: Delta's
-    ``TimestampFormatConverter``. Raises ValueError."""
-    match = _TIME.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(text)
-    moment = datetime.fromisoformat(f"{match[1]} {match[2] or '00:00'}").replace(tzinfo=UTC)
-    return int(moment.timestamp() * 1000)
 
 
 @dataclass(frozen=True)
@@ -349,7 +336,9 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
             files += self._files(version)[place : end["file"]]
         return self._splits(files)
 
-    def history(self, begin: Offset, end: Offset, step: int | None, size: int) -> Iterator[PastSplit[DeltaSplit]]:
+    def history(
+        self, begin: Offset, end: Offset, step: int | None, size: int, since: int | None = None
+    ) -> Iterator[PastSplit[DeltaSplit]]:
         self._latest_after(end)
         stamps = dict(self.log.versions())
         position, at, last = begin, None, 0
@@ -357,6 +346,9 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
             version = position["version"]
             # Part of a version, where the job has not read more.
             after = end if version == end["version"] else _offset(end["table"], version + 1)
+            if since is not None and stamps.get(version, min(stamps.values(), default=since)) < since:
+                position = after  # an older version than those that there are is older
+                continue
             splits = self.plan(position, after)
             self._require_files([split.file for split in splits])
             at, total = stamps.get(version), 0

@@ -17,6 +17,7 @@ from stateplan.common.errors import OptionError, Place
 from stateplan.common.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike
 from stateplan.connectors.alignment import check_alignment
 from stateplan.connectors.formats.base import Fields, Format
+from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED_KEYS, check, places_of, programs_of
 from stateplan.connectors.kafka.tables import (
     check_bounds,
@@ -311,6 +312,7 @@ class Kafka(_Topics):
         _GROUP,
         Option("key.fields", _LIST, "Columns that the key of a message has, separated by `;`. Needs `key.format`."),
         *_COMMON[3:],
+        BACKFILL_FROM,
         *_STARTS,
         *_BOUNDS,
         _DISCOVERY,
@@ -344,6 +346,7 @@ class UpsertKafka(_Topics):
         *_COMMON[:3],
         _GROUP,
         *_COMMON[3:],
+        BACKFILL_FROM,
         *_BOUNDS,
         *WATERMARK_OPTIONS,
         *alike(

@@ -29,7 +29,7 @@ _POLL = 0.1
 
 
 def past_splits(
-    planner: Planner, begin: Offset, end: Offset, step: int | None, size: int
+    planner: Planner, begin: Offset, end: Offset, step: int | None, size: int, since: int | None = None
 ) -> Iterator[PastSplit[KafkaSplit]]:
     """See :meth:`connectors.history.RepeatableSource.history`.
 
@@ -40,7 +40,7 @@ def past_splits(
         RunError: RUN110 to RUN113, RUN115, RUN118.
     """
     planner.same_topics(end)
-    spans = _spans(planner, begin, end)
+    spans = _spans(planner, begin, end, since)
     compacted = planner.compacted_topics(sorted({topic for topic, _ in spans}))
     if compacted:
         raise HistoryLost(f"topic '{compacted[0]}' is compacted, and may have lost messages that were read")
@@ -55,17 +55,21 @@ def past_splits(
         yield PastSplit(rest, first, 0, f"{place[0]}/{place[1]:010d}/", rest)
 
 
-def _spans(planner: Planner, begin: Offset, end: Offset) -> dict[Place, tuple[int, int]]:
-    """The first offset that was read of each partition, and the one behind the last. Raises HistoryLost; RunError
-    RUN115, a partition is shorter."""
+def _spans(planner: Planner, begin: Offset, end: Offset, since: int | None) -> dict[Place, tuple[int, int]]:
+    """The first offset that was read of each partition, and the one behind the last. If there are messages from before
+    ``since``, those that are gone were older. Raises HistoryLost; RunError RUN115, a partition is shorter."""
     begins, ends = offsets_of(begin), offsets_of(end)
     spans: dict[Place, tuple[int, int]] = {}
     for place, last in planner.offsets_at(sorted(ends), LAST).items():
         if last < ends[place]:
             raise planner.beyond(place, ends[place], last)
+    later = {} if since is None else planner.offsets_at(sorted(ends), since)
     for place, first in planner.offsets_at(sorted(ends), FIRST).items():
         # A partition that was discovered later began at its first message.
-        start = begins.get(place, 0)
+        start, at = begins.get(place, 0), later.get(place, first)
+        at = ends[place] if at < 0 else min(at, ends[place])
+        if at > first or first <= start:
+            start = max(start, at)
         if first > start and ends[place] > start:
             topic, number = place
             raise HistoryLost(

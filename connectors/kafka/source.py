@@ -125,9 +125,11 @@ class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
                 self.planner.same_topics(start)
         return splits_between(start, end)
 
-    def history(self, begin: Offset, end: Offset, step: int | None, size: int) -> Iterator[PastSplit[KafkaSplit]]:
+    def history(
+        self, begin: Offset, end: Offset, step: int | None, size: int, since: int | None = None
+    ) -> Iterator[PastSplit[KafkaSplit]]:
         try:
-            yield from past_splits(self.planner, begin, end, step, size)
+            yield from past_splits(self.planner, begin, end, step, size, since)
         finally:
             self._end_clients()  # other processes read
 

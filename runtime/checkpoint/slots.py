@@ -91,6 +91,7 @@ class Continuation:
         sinks: for each sink, the old one in whose place it writes.
         moves: for each operator whose state has to be rewritten, how.
         anew: the operators whose state is made from the history of their inputs.
+        begins: for each source whose history begins later than the source, when; ms since 1970.
         keepers: for those of them whose state follows from rows that operators have kept, these operators.
         may_begin_empty: whether those of them may begin empty whose history cannot be read again.
         corrected: for each sink whose table gets corrections, the old sink that has written it; None for none.
@@ -102,6 +103,7 @@ class Continuation:
     sinks: Mapping[int, int] = field(default_factory=dict)
     moves: Mapping[int, Move] = field(default_factory=dict)
     anew: frozenset[int] = frozenset()
+    begins: Mapping[int, int] = field(default_factory=dict)
     keepers: Mapping[int, frozenset[int]] = field(default_factory=dict)
     may_begin_empty: bool = False
     corrected: Mapping[int, int | None] = field(default_factory=dict)

@@ -106,6 +106,7 @@ class History:
         tasks: parallel tasks.
         batch_bytes: bytes of files for each of them in a micro-batch.
         sinks: what takes the place of sinks, by node of the plan; the others get nothing.
+        begins: for each source of the new plan whose history begins later than the source, when; ms.
         keepers: operators of the new plan that are given rows that they have kept in place of their inputs.
     """
 
@@ -115,13 +116,15 @@ class History:
     tasks: int
     batch_bytes: int
     sinks: Mapping[int, Sink] = field(default_factory=dict)
+    begins: Mapping[int, int] = field(default_factory=dict)
     keepers: frozenset[int] = frozenset()
 
     @staticmethod
     def of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> History:
         """What the state is made from that a continuation makes anew, but for that from kept rows."""
         anew = continuation.anew - continuation.keepers.keys()
-        return History(old, continuation.sources, anew, parallelism(options), TASK_BYTES)
+        tasks = parallelism(options)
+        return History(old, continuation.sources, anew, tasks, TASK_BYTES, begins=continuation.begins)
 
     @staticmethod
     def all_of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> tuple[History, ...]:
@@ -205,21 +208,23 @@ class History:
         """
         old = self.sources[source.node]
         number = next(n for n, entry in enumerate(self.old.layout.sources) if entry.node == old)
-        end = self.old.spark.offsets(self.old.batch)
+        end, since = self.old.spark.offsets(self.old.batch), self.begins.get(source.node)
         reader, markers = source.reader, self.old.layout.sources[number].markers
         if isinstance(reader, FileSource):
-            for file in self._files(source, reader, number):
+            for file in self._files(source, reader, number, since or 0):
                 split = FileSplit(file.path, file.size or None)
                 yield Piece(file.modified, file.size, split, f"{file.modified:016d}/{file.path}")
             return
         if isinstance(reader, RepeatableSource):
-            yield from self._planned_pieces(source, reader, number, step)
+            yield from self._planned_pieces(source, reader, number, step, since)
             return
         names = Markers(self.old.folder / "splits" / markers).names()[: end.log_offset(number) + 1]
         texts = [name.split("_", 1)[1] for name in names]
         if isinstance(reader, InstantSource):
             known = set(reader.instants())
-            yield from (Piece(int(at), 0, InstantSplit(int(at)), "") for at in texts if int(at) in known)
+            yield from (
+                Piece(at, 0, InstantSplit(at), "") for at in map(int, texts) if at in known and at >= (since or at)
+            )
         elif isinstance(reader, RangeSource) and reader.total is not None:
             for text in texts:
                 start, _, stop = text.partition("-")
@@ -236,7 +241,7 @@ class History:
             yield Piece(now + number, file.size, RangeSplit(number, number + 1), f"{number:010d}")
 
     def _planned_pieces(
-        self, source: SourceSpec, reader: RepeatableSource[Any], number: int, step: int | None
+        self, source: SourceSpec, reader: RepeatableSource[Any], number: int, step: int | None, since: int | None
     ) -> Iterator[Piece]:
         """What a source has read whose splits the connector plans. Raises CheckpointError CKPT054."""
         table = f"table '{source.name}'"
@@ -248,9 +253,11 @@ class History:
         if begin is None:
             raise self._lost(table, "the checkpoint does not say where the old job began to read it")
         try:
-            for turn, past in enumerate(reader.history(begin, end, step, max(1, self.batch_bytes // _SPLITS))):
-                if past.at is None and step is not None:
-                    raise self._lost(table, "it does not say when its rows arrived, and state of the plan expires")
+            size = max(1, self.batch_bytes // _SPLITS)
+            for turn, past in enumerate(reader.history(begin, end, step, size, since)):
+                if past.at is None and (step is not None or since is not None):
+                    need = "state of the plan expires" if since is None else "its history begins at a time"
+                    raise self._lost(table, f"it does not say when its rows arrived, and {need}")
                 # Nothing arrives later than it is read.
                 at = turn if past.at is None else min(past.at, planned.time)
                 yield Piece(at, past.size, past.split, past.seq, past.rest)
@@ -259,11 +266,12 @@ class History:
         except StateplanError as cause:
             raise self._lost(table, f"{cause.code} {cause.message}") from cause
 
-    def _files(self, source: SourceSpec, reader: FileSource, number: int) -> Iterator[FileEntry]:
-        """The files that a source has read, each once, and as it was read. Raises CheckpointError CKPT054."""
+    def _files(self, source: SourceSpec, reader: FileSource, number: int, since: int) -> Iterator[FileEntry]:
+        """The files that a source has read and that arrived since some time, each once, and as it was read. Raises
+        CheckpointError CKPT054."""
         table = f"table '{source.name}'"
         remote: dict[str, FileEntry] | None = None
-        for file in self._files_read(number):
+        for file in (file for file in self._files_read(number) if file.modified >= since):
             place = local_path(file.path)
             try:
                 if place is not None:

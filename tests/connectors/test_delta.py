@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
-from stateplan.common.options import Role
+from stateplan.common.options import Role, parse_instant
 from stateplan.common.types import BOOLEAN, parse_type
 from stateplan.connectors.delta.schema import delta_type, sql_type
-from stateplan.connectors.delta.source import DeltaSource, instant
+from stateplan.connectors.delta.source import DeltaSource
 from stateplan.connectors.registry import find_connector, metadata_columns, validate_table
 from stateplan.functions.rex import Call, InputRef, Literal
 from stateplan.runtime.spark import split_source
@@ -132,7 +132,7 @@ def test_types_go_both_ways() -> None:
     ],
 )
 def test_times_in_options(text: str, found: int) -> None:
-    assert instant(text) == found
+    assert parse_instant(text) == found
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------

@@ -24,8 +24,10 @@ LARGE = 1 << 20
 NOON = int(time.time()) * 1000 - 6 * 3_600_000
 
 
-def past(reader: Any, begin: Offset, end: Offset, step: int | None = None, size: int = LARGE) -> list[PastSplit[Any]]:
-    return list(reader.history(begin, end, step, size))
+def past(
+    reader: Any, begin: Offset, end: Offset, step: int | None = None, size: int = LARGE, since: int | None = None
+) -> list[PastSplit[Any]]:
+    return list(reader.history(begin, end, step, size, since))
 
 
 def values(reader: Any, splits: list[PastSplit[Any]]) -> list[Any]:
@@ -106,6 +108,22 @@ def test_messages_that_retention_removed_are_missed(kafka: Kafka) -> None:
     later = source(kafka, topic)
     begin = later.initial_offset()
     assert values(later, past(later, begin, end)) == [2, 3], "a job that began behind them does not miss them"
+
+
+def test_messages_that_are_gone_are_not_missed_before_the_begin_of_the_history(kafka: Kafka) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, numbers(0, 1, 2, 3), timestamps=[NOON, NOON + 10, NOON + 20, NOON + 30])
+    kafka.produce(topic, numbers(7, 8), timestamps=[NOON, NOON + 19], partition=1)
+    reader = source(kafka, topic)
+    begin = reader.initial_offset()
+    end = reader.latest_offset(begin)
+    kafka.produce(topic, numbers(9), timestamps=[NOON + 40], partition=1)
+    kafka.cut(topic, 0, 2)
+    assert values(reader, past(reader, begin, end, since=NOON + 21)) == [3]
+    assert values(reader, past(reader, begin, end, since=NOON + 40)) == []
+    for since in (NOON + 1, NOON + 20):  # message 1 is gone, and nothing says when it arrived
+        with pytest.raises(HistoryLost, match=r"begins with offset 2 now, and was read from 0 on"):
+            past(reader, begin, end, since=since)
 
 
 def test_a_compacted_topic_may_have_lost_messages(kafka: Kafka) -> None:
@@ -206,3 +224,22 @@ def test_what_a_delta_table_has_lost_is_missed(loss: str, tmp_path: Path) -> Non
         append(table, (7, "y"))
     with pytest.raises((HistoryLost, DataError), match=r"was removed|DATA454"):
         delta_history(table, begin, end, startingVersion="0")
+
+
+def test_versions_that_are_gone_are_not_missed_before_the_begin_of_the_history(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    for k in range(4):
+        append(table, (k, "x"))
+        time.sleep(0.01)
+    reader = source_of(table, mode="streaming", startingVersion="0")
+    begin = reader.initial_offset()
+    _, end = drained(reader, begin)
+    stamps = dict(reader.log.versions())
+    DeltaTable(str(table)).create_checkpoint()
+    for version in (0, 1):
+        (table / "_delta_log" / f"{version:020d}.json").unlink()
+    reader = source_of(table, mode="streaming", startingVersion="0")
+    assert sorted(values(reader, past(reader, begin, end, since=stamps[3]))) == [3]
+    assert sorted(values(reader, past(reader, begin, end, since=stamps[2] + 1))) == [3]
+    with pytest.raises(DataError, match="DATA454"):
+        past(reader, begin, end, since=stamps[2])

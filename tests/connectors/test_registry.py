@@ -191,6 +191,13 @@ _FILE_FORMATS = _quoted(name for name, f in FORMATS.items() if f.has_files and f
             "'1 parsec' is not known\n  expected: a duration such as '10 s', '5 min' or '1 h'",
         ),
         (
+            FILES | {"backfill.from": "yesterday"},
+            "source",
+            "a INT",
+            "[OPT105] 'yesterday' is not a value of the option 'backfill.from'\n"
+            "  expected: 'earliest', or a time in UTC such as '2026-01-31' or '2026-01-31 08:00:00'",
+        ),
+        (
             FILES | {"source.path.regex-pattern": "("},
             "source",
             "a INT",

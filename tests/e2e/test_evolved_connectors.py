@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,7 @@ def test_state_is_made_from_the_messages_that_were_read(spark: object, kafka: Ka
 
     arrive(range(40))
     jobs.run(COUNTED, "counts")
+    later = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S.%f}"
     arrive(range(40, 50))
     jobs.run(SUMMED, "sums", "counts", **{"table.exec.state.ttl": "1 h"})
     assert jobs.results("sums") == counted(40, 50)
@@ -96,6 +98,13 @@ def test_state_is_made_from_the_messages_that_were_read(spark: object, kafka: Ka
         jobs.run(COUNTED, "counts_again", "sums")
     assert error.value.code == "CKPT054"
     assert "begins with offset 3 now" in error.value.message
+    jobs.table += f", 'backfill.from' = '{later}'"
+    arrive(range(50, 60))
+    jobs.run(COUNTED, "counts_of_some", "sums")
+    sizes = [Counter("abc"[k % 3] for k in range(40, last)) for last in (50, 60)]
+    changes = Counter({(v, sizes[1][v]): 1 for v in "abc"})
+    changes.subtract({(v, sizes[0][v]): 1 for v in "abc"})
+    assert jobs.results("counts_of_some") == changes, "only the rows since then count"
 
 
 def test_state_is_made_from_versions_that_were_read(spark: object, tmp_path: Path) -> None:

@@ -130,6 +130,7 @@ STATELESS: dict[str, tuple[str, Edit]] = {
         lambda p: node(p, "group-aggregate")["configuration"].update({"table.exec.mini-batch.size": "7"}),
     ),
     "monitor interval": ("dedup", option("table-source-scan", "source.monitor-interval", "10 s")),
+    "begin of the history": ("dedup", option("table-source-scan", "backfill.from", "2026-01-31")),
     "skip bad rows": ("dedup", option("table-source-scan", "json.ignore-parse-errors", "true")),
     "calc behind": (
         "dedup",

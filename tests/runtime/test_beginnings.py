@@ -34,7 +34,7 @@ class Growing(OffsetSource[RangeSplit], RepeatableSource[RangeSplit]):
         yield from ()
 
     def history(
-        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int
+        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int, since: int | None = None
     ) -> Iterator[PastSplit[RangeSplit]]:
         yield from ()
 

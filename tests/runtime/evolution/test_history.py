@@ -46,16 +46,23 @@ class Ledger(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
         yield from ()
 
     def history(
-        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int
+        self, begin: dict[str, Any], end: dict[str, Any], step: int | None, size: int, since: int | None = None
     ) -> Iterator[PastSplit[KafkaSplit]]:
         if self.failure is not None:
             raise self.failure
         for split in self.plan(begin, end):
-            yield PastSplit(split, self.times[split.start], 1, str(split.start))
+            at = self.times[split.start]
+            if at is None or since is None or at >= since:
+                yield PastSplit(split, at, 1, str(split.start))
 
 
 def pieces_of(
-    folder: Path, reader: Ledger, begin: Offset | None, end: Offset | None, step: int | None = None
+    folder: Path,
+    reader: Ledger,
+    begin: Offset | None,
+    end: Offset | None,
+    step: int | None = None,
+    since: int | None = None,
 ) -> list[tuple[int, int]]:
     """The first offset of each piece that is read again, and its time."""
     if begin is not None:
@@ -67,7 +74,7 @@ def pieces_of(
         layout=SimpleNamespace(sources=[SimpleNamespace(node=1, markers="marks")]),
         spark=SimpleNamespace(offsets=lambda batch: BatchOffsets({"batchTimestampMs": READ_AT}, (end,))),
     )
-    history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20)
+    history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20, begins={} if since is None else {2: since})
     spec = SourceSpec("uid", "t", "ledger", reader, Pipeline((), ()), 2)
     return [(cast("KafkaSplit", piece.split).start, piece.at) for piece in history.pieces(spec, step)]
 
@@ -83,6 +90,18 @@ def test_a_source_that_has_read_nothing_has_no_history(tmp_path: Path) -> None:
 
 def test_rows_without_a_time_are_enough_where_nothing_expires(tmp_path: Path) -> None:
     assert pieces_of(tmp_path, Ledger((None, None)), {"at": 0}, {"at": 2}) == [(0, 0), (1, 1)]
+
+
+def test_rows_before_the_begin_of_the_history_are_left_out(tmp_path: Path) -> None:
+    assert pieces_of(tmp_path, Ledger((1, 2, 3)), {"at": 0}, {"at": 3}, since=2) == [(1, 2), (2, 3)]
+    with pytest.raises(CheckpointError, match="does not say when its rows arrived, and its history begins at a time"):
+        pieces_of(tmp_path / "other", Ledger((None,)), {"at": 0}, {"at": 1}, since=2)
+
+
+def test_files_that_are_gone_are_not_missed_before_the_begin_of_the_history(tmp_path: Path) -> None:
+    assert files_of(tmp_path, Bucket("s3"), since=6) == []
+    with pytest.raises(CheckpointError, match=r"1\.json is gone"):
+        files_of(tmp_path, Bucket("s3"), since=5)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +138,7 @@ class Bucket(FileSource):
         yield from ()
 
 
-def files_of(folder: Path, reader: Bucket) -> list[str]:
+def files_of(folder: Path, reader: Bucket, since: int = 0) -> list[str]:
     """The files that are read again of a job that has read a file of 10 bytes at the time 5."""
     marker = folder / "marker"
     marker.write_text(file_list(reader.path, [FileEntry(f"{reader.path}/1.json", 10, 5)]))
@@ -131,7 +150,7 @@ def files_of(folder: Path, reader: Bucket) -> list[str]:
     old = SimpleNamespace(
         folder=folder, batch=7, layout=SimpleNamespace(sources=[SimpleNamespace(node=1, markers="marks")]), spark=spark
     )
-    history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20)
+    history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20, begins={2: since})
     spec = SourceSpec("uid", "t", "filesystem", reader, Pipeline((), ()), 2)
     return [cast("FileSplit", piece.split).path for piece in history.pieces(spec, None)]
 
