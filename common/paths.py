@@ -258,24 +258,25 @@ def _copy_file(source: AnyPath, target: AnyPath) -> None:
     set_time(target, source.stat().st_mtime)
 
 
-def write_whole(path: AnyPath, text: str, lasting: bool = False) -> None:
+def write_whole(path: AnyPath, content: str | bytes, lasting: bool = False) -> None:
     """Writes a file that readers see whole or not at all.
 
     Args:
         path: of the file.
-        text: all of it.
+        content: all of it; text as UTF-8.
         lasting: of a local file, whether it is on disk when this returns, and several processes may write it at once.
 
     Raises:
         OSError: it cannot be written; the file is as it was.
     """
+    data = content.encode() if isinstance(content, str) else content
     if isinstance(path, RemotePath):
-        path.write_text(text)
+        path.write_bytes(data)
         return
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp") if lasting else path.with_suffix(".tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as out:
-            out.write(text)
+        with temporary.open("wb") as out:
+            out.write(data)
             if lasting:
                 out.flush()
                 os.fsync(out.fileno())

@@ -19,6 +19,7 @@ from typing import Any
 from stateplan.common.errors import Place, PlanError, nearest
 from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.shadows import SHADOW, SIDES
 from stateplan.execnodes.side_outputs import ERRORS, LATE, TABLES, is_late
 from stateplan.execnodes.side_outputs import KEY as SIDE_OUTPUT
 from stateplan.plans.jsontext import join_pointer
@@ -187,7 +188,7 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
         if extra is None:
             continue
         at = f"{graph.pointer(node)}/{KEY}"
-        known_keys = (*_NODE_KEYS, *_FACT_KEYS, SIDE_OUTPUT) if _is_sink(node.type) else _NODE_KEYS
+        known_keys = (*_NODE_KEYS, *_FACT_KEYS, SIDE_OUTPUT, SHADOW) if _is_sink(node.type) else _NODE_KEYS
         unknown_key = next((k for k in extra if k not in known_keys), None)
         if unknown_key is not None and strict:
             raise PlanError(
@@ -214,6 +215,10 @@ def facts_of(graph: ExecGraph, strict: bool = True) -> PlanFacts | None:
                 form="text",
                 dumps=json.dumps(extra[SIDE_OUTPUT])[:60],
                 place=Place(pointer=f"{at}/{SIDE_OUTPUT}"),
+            )
+        if extra.get(SHADOW, SIDES[0]) not in SIDES:
+            raise PlanError(
+                "PLAN081", form="text", dumps=json.dumps(extra[SHADOW])[:60], place=Place(pointer=f"{at}/{SHADOW}")
             )
         if _is_sink(node.type) and facts is None and any(k in extra for k in _FACT_KEYS):
             facts = _read(extra, at)

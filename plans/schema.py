@@ -16,6 +16,7 @@ from stateplan.execnodes.graph import FLINK_VERSIONS
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode
 from stateplan.execnodes.nodes.opaque import OpaqueNode
 from stateplan.execnodes.registry import node_classes
+from stateplan.execnodes.shadows import SHADOW, SIDES
 from stateplan.execnodes.specs import StateMetadata
 from stateplan.functions.rex import DIRECTIONS
 from stateplan.plans.schema_words import WORDS, attribute_words, summary
@@ -231,7 +232,11 @@ def _stateplan(sink: bool) -> Schema:
         "items": {"type": ["string", "null"]},
         "description": "Per input, the table of the LATE_ROWS hint: its late rows go to the sink of that table.",
     }
-    own = {**_FACTS, "sideOutput": side} if sink else {"lateRows": late}
+    shadow = {
+        "enum": list(SIDES),
+        "description": "The plan of a job with a shadow that the sink belongs to: the old plan writes its tables.",
+    }
+    own = {**_FACTS, "sideOutput": side, SHADOW: shadow} if sink else {"lateRows": late}
     return {
         "description": WORDS["stateplan"],
         "type": "object",

@@ -61,6 +61,7 @@ from stateplan.runtime.operators import Stateful, Stateless, operator_of
 from stateplan.runtime.plan_tables import PushedFilter, check_scan, sink_table, source_table, with_abilities
 from stateplan.runtime.readers import check_readers
 from stateplan.runtime.rowtimes import event_time_columns, event_time_type
+from stateplan.runtime.shadows import shadow_sinks
 from stateplan.runtime.side_outputs import Errors, LateRows, with_split
 from stateplan.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.runtime.state.ttl_access import InputFields
@@ -287,6 +288,8 @@ class _Builder:
         self.start_time = start_time
         self.reads = read_fields(nodes.graph, nodes.parts)
         self.writers = {i: self.sink(self.graph.node(i)) for i in nodes.sinks}
+        writers, self.taps = shadow_sinks(nodes.graph, nodes.options, self.writers)
+        self.writers |= writers
         self.consumers = _consumers(nodes.graph)
         # Pipelines number their ways as they are made: from the sources on, then from the operators on.
         self.channels: Counter[tuple[int, int]] = Counter()
@@ -300,7 +303,7 @@ class _Builder:
         return JobGraph(
             (*sources, *clock_source(sources, operators)),
             tuple(self.timed(spec) for spec in operators),
-            tuple(self.writers.values()),
+            (*self.writers.values(), *self.taps.values()),
             key_groups,
             readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
             roots=current_roots(),
@@ -339,7 +342,9 @@ class _Builder:
         """What happens to the rows of ``node`` up to the next operators and sinks."""
         outputs: list[Pipeline | ToOperator | ToSink | ToReader] = []
         if isinstance(node, Sink):
-            return Pipeline(first, (ToSink(self.nodes.sinks[node.id], not self.writers[node.id].writer.needs_rows),))
+            to_table = ToSink(self.nodes.sinks[node.id], not self.writers[node.id].writer.needs_rows)
+            numbers = {tapped: len(self.writers) + n for n, tapped in enumerate(self.taps)}
+            return Pipeline(first, (to_table, *([ToSink(numbers[node.id])] if node.id in numbers else ())))
         for consumer, position in self.consumers[node.id]:
             part = self.nodes.parts[consumer.id]
             steps, reader = self.way_of(consumer, _steps(part))

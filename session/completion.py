@@ -19,6 +19,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogObject, ObjectIdentifier
 from stateplan.planner.dialect.keywords import KEYWORDS, RESERVED
 from stateplan.session.host import PLAN_SCHEME
+from stateplan.session.job_alteration import ALTER_OPTIONS
 from stateplan.session.session import Session
 
 MAX_CANDIDATES = 200
@@ -148,7 +149,8 @@ def _candidates(
     if not words:
         return _starting(_FIRST, partial)
     if words[:2] == ["ALTER", "JOB"]:
-        return _starting({3: ["USING"], 4: ["PLAN"]}.get(len(words), ()), partial)
+        follows = {3: "COMMIT ROLLBACK USING", 4: "PLAN" * (words[-1] == "USING"), 6: "WITH"}.get(len(words), "")
+        return _starting(follows.split(), partial)
     if words[:2] == ["ALTER", "PLAN"]:
         follows = {3: "SET", 4: "TTL"}.get(len(words)) or ("FOR" if words[-2] == "TTL" else "TTL")
         return _starting([follows] if words[-1] in ("", "SET", ",") else (), partial)
@@ -325,7 +327,8 @@ def _in_text(session: Session, tokens: Sequence[_Token], partial: str) -> Iterab
         and words[opening - 1 : opening]
         and words[opening - 1] in ("WITH", "OPTIONS", "SET", "RESET")
     ):
-        return _table_options(tokens[opening + 1 :], partial)
+        inside = tokens[opening + 1 :]
+        return _options_of_job(inside, partial) if words[:2] == ["ALTER", "JOB"] else _table_options(inside, partial)
     return []
 
 
@@ -359,6 +362,13 @@ def _table_options(inside: Sequence[_Token], partial: str) -> Iterable[str]:
     if fmt is not None:
         keys += [f"{fmt.name}.{option.key}" for option in fmt.options]
     return _starting((key for key in keys if key not in values), partial)
+
+
+def _options_of_job(inside: Sequence[_Token], partial: str) -> Iterable[str]:
+    """Keys or values in the list of options of ALTER JOB."""
+    if len(inside) > 1 and inside[-1].value == "=":
+        return _starting(_values(ALTER_OPTIONS.get(inside[-2].value)), partial)
+    return _starting(ALTER_OPTIONS, partial)
 
 
 def _values(option: Option | None) -> Sequence[str]:

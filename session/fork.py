@@ -7,7 +7,6 @@ and an operator that they have in common runs once. Sinks write changes to files
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,15 +16,14 @@ from stateplan.common.errors import OptionError, RunError, StateplanError
 from stateplan.connectors.protocol import OffsetSource
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.merged_plans import MergedPlan, merge_graphs, require_keys
 from stateplan.execnodes.node_tables import table_of
-from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.side_outputs import side_output
+from stateplan.execnodes.shadows import SIDES, sink_pairs
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.fork import Fork, PlanFigures, SinkChanges, SinkDifference
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.savepoint import copy_finished
-from stateplan.runtime.checkpoint.slots import Continuation
 from stateplan.runtime.evolution.estimate import listed_sizes
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph
@@ -33,13 +31,10 @@ from stateplan.runtime.metrics.log import read_job, read_metrics
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
 from stateplan.session.restart import OUTPUT, Evolution
+from stateplan.session.shadow import both_continue
 from stateplan.session.trial import (
     NOT_HERE,
-    MergedPlan,
-    merge_graphs,
     require_end,
-    require_keys,
-    row_key,
     table_options,
     until_now,
     with_file_sinks,
@@ -113,7 +108,7 @@ class _Trial:
         graph = with_file_sinks(merged_plan.graph if millis is not None else until_now(merged_plan.graph), self.folder)
         if millis is None:
             require_end(graph)
-        continuation = _continuation(self.evolution, merged_plan)
+        continuation = both_continue(self.evolution, dict(zip(SIDES, merged_plan.places, strict=True)))
 
         def adapt(job: JobGraph) -> JobGraph:
             for source in job.sources:
@@ -152,31 +147,12 @@ class _Trial:
 
     def _sinks(self, places: Sequence[Mapping[int, int]]) -> Iterator[SinkDifference]:
         """How the sinks differ, in the order of the old plan and then of the new one."""
-        old, new = (_sinks(plan.graph) for plan in self.plans)
-        paths = dict.fromkeys((*old, *new))
-        names = [path.rpartition(".")[2] for path in paths]
-        for path, name in zip(paths, names, strict=True):
-            pair = (old.get(path), new.get(path))
-            keys = {row_key(sink) for sink in pair if sink is not None}
-            key = keys.pop() if len(keys) == 1 else ()  # rows of unlike keys are compared as a whole
+        for pair in sink_pairs(*(plan.graph.sinks for plan in self.plans)):
             changes = [
-                None if sink is None else SinkChanges.read(self.folder / f"sink-{place[sink.id]}", key)
-                for sink, place in zip(pair, places, strict=True)
+                None if sink is None else SinkChanges.read(self.folder / f"sink-{place[sink.id]}", pair.key)
+                for sink, place in zip((pair.old, pair.new), places, strict=True)
             ]
-            yield SinkDifference.of(name if names.count(name) == 1 else path, *changes)
-
-
-def _sinks(graph: ExecGraph) -> dict[str, Sink]:
-    """The sinks of a plan by the paths of their tables, without side outputs; of several for one table, the later ones
-    have a number."""
-    sinks: dict[str, Sink] = {}
-    numbers: Counter[str] = Counter()
-    for node in graph.sinks:
-        if isinstance(node, Sink) and side_output(node) is None:
-            path = ".".join(node.dynamic_table_sink.table.path)
-            numbers[path] += 1
-            sinks[path if numbers[path] == 1 else f"{path} ({numbers[path]})"] = node
-    return sinks
+            yield SinkDifference.of(pair.name, *changes)
 
 
 def _finish(job: Job) -> None:
@@ -186,25 +162,6 @@ def _finish(job: Job) -> None:
     except RunError:
         if not job.wait(0):
             raise
-
-
-def _continuation(evolution: Evolution, merged_plan: MergedPlan) -> Continuation:
-    """How both plans together continue from the checkpoint. A node that they have in common continues as that of the
-    old one."""
-    old, new = merged_plan.places
-    own = {node: place for node, place in new.items() if place not in old.values()}
-    back = {place: node for node, place in old.items()}
-    own_part = evolution.continuation
-    return replace(
-        own_part,
-        operators=back | {own[n]: was for n, was in own_part.operators.items() if n in own},
-        sources=back | {own[n]: was for n, was in own_part.sources.items() if n in own},
-        sinks={},
-        moves={own[n]: move for n, move in own_part.moves.items() if n in own},
-        anew=frozenset(own[n] for n in own_part.anew if n in own),
-        begins={new[n]: at for n, at in own_part.begins.items()},
-        keepers={own[n]: frozenset(new[k] for k in some) for n, some in own_part.keepers.items() if n in own},
-    )
 
 
 def _is_bounded(scan: TableSourceScan) -> bool:

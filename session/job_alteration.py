@@ -1,23 +1,31 @@
-"""ALTER JOB ... USING PLAN: a job continues with a changed plan, from a new checkpoint.
+"""ALTER JOB: a job continues with a changed plan, from a new checkpoint; or with both plans, one of them as a shadow.
 
 What can be known before is checked while the job runs. Then the job is stopped at the end of a micro-batch, a
 checkpoint for the new plan is made from its own, and the new plan starts there. The old checkpoint is only read. If the
 new plan does not start, the old one starts again from where it stopped. So it does when a gateway is killed meanwhile.
 
-Codes: CKPT055, RUN052, RUN056, RUN060, and those of an evolution.
+A job with a shadow runs both plans as one. COMMIT and ROLLBACK continue it with one of them, in the same way.
+
+Codes: CKPT055, OPT104, OPT105, RUN052, RUN056, RUN060, RUN067, RUN068, and those of an evolution.
 """
 
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from stateplan.common.errors import CheckpointError, Place, RunError, StateplanError
+from stateplan.common.errors import CheckpointError, OptionError, Place, RunError, StateplanError, nearest, one_of
+from stateplan.common.options import Option, OptionType, parse_value
 from stateplan.common.paths import AnyPath, remove_tree
 from stateplan.common.settings import Configuration, value
 from stateplan.common.types import STRING
+from stateplan.execnodes.shadows import Side, has_shadow
+from stateplan.planner.catalog.ddl import options_of, places_of
 from stateplan.planner.dialect import nodes
+from stateplan.session.compiler import Compiler
 from stateplan.session.context import Context
 from stateplan.session.host import Host
 from stateplan.session.jobs import CHECKPOINT_DIR, JobEntry, JobRecord
@@ -26,24 +34,78 @@ from stateplan.session.results import TableResult, content
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
+    from stateplan.runtime.checkpoint.slots import Continuation
+    from stateplan.runtime.job import Job
+    from stateplan.session.shadow import ShadowPlan
     from stateplan.session.starter import JobStarter
 
 RECOVERY_PATH = "execution.state-recovery.path"
 
 
+_RESTORE = "table.plan.restore.catalog-objects"
+ALTER_OPTIONS = {
+    option.key: option
+    for option in (Option("shadow", OptionType.BOOLEAN, "Runs the plan beside that of the job, without its tables."),)
+}
+_COLUMNS = ("job id", "checkpoint")
+_PATIENCE = 1.0
+"""Seconds within which a job with input has begun a micro-batch."""
+
+
 def run_alter_job(c: Context, node: nodes.AlterJob) -> TableResult:
-    """ALTER JOB: the id of the job that continues, and its checkpoint.
+    """ALTER JOB USING PLAN: the id of the job that continues, and its checkpoint.
 
     Raises:
-        RunError: RUN060, none has this id; RUN052, it has ended; RUN056, it has no checkpoint directory.
+        OptionError: OPT104, OPT105, an option of the statement; OPT169, the shadow cannot be compared.
+        RunError: RUN060, none has this id; RUN052, it has ended; RUN056, it has no checkpoint directory; RUN067, it has
+            a shadow; RUN068, the plan cannot be its shadow.
         CheckpointError: CKPT003, state would be lost.
         StateplanError: what keeps the checkpoint from being made, or the new plan from starting. The old job keeps
             running.
     """
     from stateplan.plans.document import PlanDocument
 
+    is_shadow = _is_shadow(c, node)
     document = PlanDocument.load(c.plan_file(node.args["path"]))
-    return _Alteration.of(c, node.this.name, document, c.place(node.this)).run()
+    alteration = _Alteration.of(c, node.this.name, False, c.place(node.this))
+    return alteration.run(alteration.with_shadow(document) if is_shadow else _Target(document))
+
+
+def run_end_shadow(c: Context, node: nodes.EndShadow) -> TableResult:
+    """ALTER JOB COMMIT or ROLLBACK: as :func:`run_alter_job`. Raises the same errors."""
+    alteration = _Alteration.of(c, node.this.name, True, c.place(node.this))
+    return alteration.run(alteration.alone("new" if node.args["plan"] == "COMMIT" else "old"))
+
+
+def _is_shadow(c: Context, node: nodes.AlterJob) -> bool:
+    """What the options of the statement say. Raises OptionError OPT104, OPT105."""
+    option_nodes = node.args.get("options")
+    places = places_of(option_nodes, c.source, c.file)
+    for key in places:
+        if key not in ALTER_OPTIONS:
+            hint = nearest(key, ALTER_OPTIONS)
+            expectation = None if hint else one_of(ALTER_OPTIONS)
+            raise OptionError("OPT104", key=key, owner="ALTER JOB", place=places[key], hint=hint, expected=expectation)
+    texts = options_of(option_nodes)
+    values = {key: parse_value(ALTER_OPTIONS[key], text, place=places[key]) for key, text in texts.items()}
+    return bool(values.get("shadow"))
+
+
+@dataclass(frozen=True)
+class _Target:
+    """What a job continues with.
+
+    Attributes:
+        document: the plan.
+        continuation: what it uses of the state of the job; None for what a comparison of both plans says.
+        shadow: both plans, where it is made of two.
+        notes: for the user.
+    """
+
+    document: PlanDocument
+    continuation: Continuation | None = None
+    shadow: ShadowPlan | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,29 +115,27 @@ class _Alteration:
     Attributes:
         context: the statement.
         entry, record: the job.
-        document: its new plan.
         checkpoint: its own.
         folder: the new checkpoint.
-        job_id: of the new job; None where its checkpoint says it.
-        starter: starts it, with the options of the job and of the session.
+        new_record: of the new job; it has an id where a journal chose its checkpoint.
+        options: of the new job.
         place: of the job's id in the statement.
     """
 
     context: Context
     entry: JobEntry
     record: JobRecord
-    document: PlanDocument
     checkpoint: AnyPath
     folder: AnyPath
-    job_id: str | None
-    starter: JobStarter
+    new_record: JobRecord
+    options: Mapping[str, str]
     place: Place
 
     @staticmethod
-    def of(c: Context, job_id: str, document: PlanDocument, place: Place) -> _Alteration:
-        """The change of a running job. Raises RunError RUN052, RUN056, RUN060; CheckpointError CKPT055."""
+    def of(c: Context, job_id: str, needs_shadow: bool, place: Place) -> _Alteration:
+        """The change of a running job. Raises RunError RUN052, RUN056, RUN060, RUN067; CheckpointError CKPT055."""
+        from stateplan.plans.document import PlanDocument
         from stateplan.runtime.spark.hadoop import checkpoint_path
-        from stateplan.session.compiler import Compiler
 
         session = c.session
         entry = session.jobs.find(job_id, place)
@@ -85,9 +145,12 @@ class _Alteration:
         is_lasting = record is not None and (record.checkpoint or record.options.get(CHECKPOINT_DIR))
         if record is None or record.plan is None or checkpoint is None or not is_lasting:
             raise RunError("RUN056", id=entry.id, place=place)
-        new_record = JobRecord(record.name, "ALTER JOB")
-        options = {**record.options, **session.config.to_dict(), "pipeline.name": record.name}
-        options.pop(RECOVERY_PATH, None)
+        if has_shadow(PlanDocument.parse(record.plan).graph) is not needs_shadow:
+            raise RunError("RUN067", id=entry.id, has="has no" if needs_shadow else "has", place=place)
+        new_record = JobRecord(record.name, "ALTER JOB", replaces=entry.id)
+        # A gateway that starts a job again has it take the tables of its plan alone.
+        job_options = {key: text for key, text in record.options.items() if key not in (RECOVERY_PATH, _RESTORE)}
+        options = {**job_options, **session.config.to_dict(), "pipeline.name": record.name}
         folder_text = session.jobs.place_beside(str(checkpoint), new_record)
         if folder_text is None:
             folder_text = session.host.check_option(CHECKPOINT_DIR, str(beside(checkpoint)), place)
@@ -95,35 +158,69 @@ class _Alteration:
         if value(options, OUTPUT) == "corrections":
             why = "ALTER JOB starts the old plan again if the new one does not start. Use 'plan evolve'"
             raise CheckpointError("CKPT055", what="a running job", why=why)
-        config = Configuration(options, keep_unknown=True)
-        starter = replace(session.starter, config=config, compiler=Compiler(c.catalog, config))
         folder = checkpoint_path(folder_text, options)
-        return _Alteration(c, entry, record, document, checkpoint, folder, new_record.id, starter, place)
+        return _Alteration(c, entry, record, checkpoint, folder, new_record, options, place)
 
-    def run(self) -> TableResult:
+    def starter(self, *, is_whole: bool) -> JobStarter:
+        """Starts the new job, with the options of the job and of the session. ``is_whole`` says that its plan has the
+        whole of every table, and that those of the session do not matter."""
+        options = {**self.options, **({_RESTORE: "ALL_ENFORCED"} if is_whole else {})}
+        config = Configuration(options, keep_unknown=True)
+        compiler = Compiler(self.context.catalog, config)
+        return replace(self.context.session.starter, config=config, compiler=compiler)
+
+    def with_shadow(self, document: PlanDocument) -> _Target:
+        """The plan of the job, and ``document`` as its shadow. Raises as :func:`run_alter_job`."""
+        from stateplan.plans.document import PlanDocument
+        from stateplan.runtime.checkpoint.directory import Checkpoint
+        from stateplan.session.restart import Evolution
+        from stateplan.session.shadow import ShadowPlan
+
+        assert self.record.plan is not None
+        old = PlanDocument.parse(self.record.plan)
+        new = self.starter(is_whole=False).with_tables(document)
+        shadow = ShadowPlan.of(old, new)
+        past_ttls = Checkpoint.look(self.checkpoint).past_ttls()
+        evolution = Evolution.between(old.text, new, self.options, past_ttls)
+        evolution.check(str(self.checkpoint))
+        return _Target(shadow.document, shadow.continuation(evolution), shadow, tuple(evolution.notes()))
+
+    def alone(self, side: Side) -> _Target:
+        """One of the plans of a job with a shadow. Raises RunError RUN067, its checkpoint does not have them."""
+        from stateplan.session.shadow import ShadowPlan
+
+        try:
+            shadow = ShadowPlan.in_checkpoint(self.checkpoint)
+        except OSError as cause:
+            raise RunError("RUN067", id=self.entry.id, has="has no", place=self.place) from cause
+        return _Target(shadow.plans[side], shadow.alone(side))
+
+    def run(self, target: _Target) -> TableResult:
         """Changes the plan. Raises as :func:`run_alter_job`."""
-        self.starter.check_evolution(self.document, str(self.checkpoint))
+        starter = self.starter(is_whole=target.continuation is not None)
+        starter.check_evolution(target.document, str(self.checkpoint), target.continuation)
         jobs = self.context.session.jobs
         jobs.suspend(self.entry, self.place)
-        is_over = False
+        stopped_at = time.monotonic()
         try:
-            evolved, notes = self.starter.evolve(self.document, str(self.checkpoint))
-            jobs.give_up(self.entry)
-            is_over = True
+            evolved, notes = starter.evolve(target.document, str(self.checkpoint), target.continuation)
             try:
-                result = self.starter.document(self.document, job_id=self.job_id)
+                if target.shadow is not None:
+                    target.shadow.write(self.folder)
+                result = starter.document(target.document, new_record=self.new_record)
             except BaseException:
                 remove_tree(self.folder)
                 raise
         except BaseException as error:
-            if is_over or self.entry.is_running:
+            if self.entry.is_running:
                 self._go_back(error)
             raise
         job = result.job
         assert job is not None
         rows = [(job.job_id.replace("-", ""), str(evolved.folder))]
-        notes = tuple(dict.fromkeys((*notes, *result.notes)))
-        return content("ALTER JOB", ("job id", "checkpoint"), rows, notes, types=(STRING, STRING))
+        downtime = f"switched in {_await_micro_batch(job, stopped_at):.1f} s"
+        notes = tuple(dict.fromkeys((*target.notes, *notes, *result.notes, downtime)))
+        return content("ALTER JOB", _COLUMNS, rows, notes, types=(STRING, STRING))
 
     def _go_back(self, error: BaseException) -> None:
         """Starts the old plan again from its own checkpoint. ``error`` says so, where it has room for that."""
@@ -157,6 +254,17 @@ class _Alteration:
                 altering.jobs.give_up(self.entry, failure)
         if isinstance(error, StateplanError):
             error.hint = outcome if error.hint is None else f"{error.hint}; {outcome}"
+
+
+def _await_micro_batch(job: Job, since: float) -> float:
+    """Waits for the first micro-batch of a job, if it has input. Returns the seconds from ``since`` to its end, or to
+    the start of the job without one."""
+    started_at = time.monotonic()
+    while not job.metrics and job.is_active:
+        if time.monotonic() - started_at > _PATIENCE and job.view.in_hand is None:
+            return started_at - since
+        time.sleep(0.05)
+    return time.monotonic() - since
 
 
 def beside(checkpoint: AnyPath) -> AnyPath:

@@ -47,6 +47,7 @@ class JobRecord:
         id: of the job; of one that is new here, until it has a checkpoint, the one that it would have.
         checkpoint: its directory.
         started: ms since 1970; None before it has been started for the first time.
+        replaces: the id of the suspended job that it continues; that one is over as soon as it begins.
     """
 
     name: str
@@ -57,6 +58,7 @@ class JobRecord:
     id: str | None = None
     checkpoint: str | None = None
     started: int | None = None
+    replaces: str | None = None
 
 
 class JobJournal(Protocol):
@@ -156,24 +158,34 @@ class Jobs:
         the directory of its checkpoint right before it begins."""
         journal = self._journal if record.plan is not None else None
         record.options = dict(options)
-        if journal is None:
-            yield options, lambda job_id, folder: None
-            return
-        checkpoint = record.checkpoint = options.get(CHECKPOINT_DIR) or journal.place(record)
         is_restart, is_reported = record.started is not None, False
+        old_entry = None if record.replaces is None or is_restart else self.find(record.replaces)
+        settings = options
+        if journal is not None:
+            checkpoint = record.checkpoint = options.get(CHECKPOINT_DIR) or journal.place(record)
+            settings = {**options, CHECKPOINT_DIR: checkpoint}
 
         def begins(job_id: str, folder: str) -> None:
             nonlocal is_reported
-            record.id, record.checkpoint, record.started = hex_id(job_id), folder, record.started or _now_millis()
+            if old_entry is not None:
+                if old_entry.status != RESTARTING:  # somebody has stopped it meanwhile
+                    raise RunError("RUN052", id=old_entry.id, status=old_entry.status)
+                old_entry.status = "FINISHED"
             is_reported = True
-            journal.started(record)
+            if journal is not None:
+                record.id, record.checkpoint, record.started = hex_id(job_id), folder, record.started or _now_millis()
+                journal.started(record)
 
         try:
-            yield {**options, CHECKPOINT_DIR: checkpoint}, begins
+            yield settings, begins
         except BaseException:
-            if is_reported and not is_restart:
+            if is_reported and old_entry is not None:
+                old_entry.status = RESTARTING
+            if is_reported and journal is not None and not is_restart:
                 journal.withdrawn(record)
             raise
+        if old_entry is not None:
+            self._close(old_entry)
 
     def add(self, job: Job, record: JobRecord) -> JobEntry:
         """A job that has just been started; its entry follows it to its end."""
@@ -327,7 +339,7 @@ class Jobs:
             raise
 
     def give_up(self, entry: JobEntry, error: StateplanError | None = None) -> None:
-        """A suspended job is not continued, because another one continues in its place, or because of an error.
+        """A suspended job is not continued, because it has come to its end by itself, or because of an error.
 
         Raises:
             RunError: RUN052, somebody has stopped it meanwhile.

@@ -100,7 +100,7 @@ def evolve_from(
     """
     evolution = Evolution.between(old_text, document, options, past_ttls)
     evolution.check(origin)
-    notes += _state_notes(evolution.old, document, evolution.diff, ("reset", "unknown"))
+    notes += evolution.notes()
     return evolution.with_corrections(options)
 
 
@@ -149,6 +149,10 @@ class Evolution:
         as :func:`evolve_from`."""
         operators = [o for o in self.diff.operators if o.new is not None and o.stateful and self.is_fed(o)]
         _require_accepted(operators, origin, self.accept, ("reset", "unknown"))
+
+    def notes(self) -> Iterator[str]:
+        """What happens to state, a line each."""
+        return _state_notes(self.old, self.new, self.diff, ("reset", "unknown"))
 
     def with_corrections(self, options: Mapping[str, str]) -> Continuation:
         """The continuation, with the sinks that get corrections if the options of the session say so. Raises

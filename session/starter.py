@@ -114,14 +114,14 @@ class JobStarter:
 
     @coded_error()
     def document(
-        self, document: PlanDocument, record: JobRecord | None = None, job_id: str | None = None
+        self, document: PlanDocument, record: JobRecord | None = None, new_record: JobRecord | None = None
     ) -> TableResult:
         """Starts the job of a plan, with its tables as the session's catalog has them.
 
         Args:
             document: the plan.
             record: of the job that is to be started again.
-            job_id: of a new job, where its checkpoint has none.
+            new_record: of a new job that takes the place of another one; it gets the plan here.
 
         Raises:
             PlanError: PLAN185, in batch mode.
@@ -133,18 +133,21 @@ class JobStarter:
         with document.placing():
             graph, secrets = self._restore(document, notes)
             if record is None:
-                document_with_facts = PlanDocument.from_graph(graph, document.facts or PlanFacts())
-                record = JobRecord(self._name(graph), "EXECUTE PLAN", document_with_facts.text, id=job_id)
+                record = new_record or JobRecord(self._name(graph), "EXECUTE PLAN")
+                record.plan = PlanDocument.from_graph(graph, document.facts or PlanFacts()).text
             job = self._start(without_secrets(document, secrets), graph, notes, record, secrets)
         return self._sink_result(job, notes, "EXECUTE PLAN", document)
 
     @coded_error()
-    def evolve(self, document: PlanDocument, origin: str) -> tuple[Evolved, Sequence[str]]:
+    def evolve(
+        self, document: PlanDocument, origin: str, continuation: Continuation | None = None
+    ) -> tuple[Evolved, Sequence[str]]:
         """Fills ``execution.checkpointing.dir`` with the state that a plan can use of the checkpoint of another plan.
 
         Args:
             document: the plan.
             origin: the path of the checkpoint, or of a savepoint.
+            continuation: what it uses; None for what a comparison of both plans says.
 
         Returns:
             The new checkpoint, and notes for the user.
@@ -156,7 +159,13 @@ class JobStarter:
         options = of_mode(self.config.to_dict())
         with document.placing():
             document, graph, secrets = self._bind(document, notes)
-            return self._evolve(document, graph, options, secrets, origin, notes), notes
+            return self._evolve(document, graph, options, secrets, origin, notes, continuation), notes
+
+    def with_tables(self, document: PlanDocument) -> PlanDocument:
+        """A plan with the whole of every table, and without secrets. Raises as :meth:`document`."""
+        with document.placing():
+            graph, _ = self._restore(document, [])
+        return PlanDocument.from_graph(graph, document.facts or PlanFacts())
 
     def restore_plans(self, documents: Sequence[PlanDocument]) -> RestoredPlans:
         """Plans with their tables as :meth:`document` has them, to be put together. Raises as there."""
@@ -238,7 +247,7 @@ class JobStarter:
             return EvolutionPreview.of(evolution, survey.estimate(), origin), notes
 
     @coded_error()
-    def check_evolution(self, document: PlanDocument, origin: str) -> None:
+    def check_evolution(self, document: PlanDocument, origin: str, continuation: Continuation | None = None) -> None:
         """Raises what keeps :meth:`evolve` from making a checkpoint, as far as it can be known before. The old job may
         run. Arguments as there."""
         from stateplan.runtime.evolution.estimate import Survey
@@ -248,7 +257,7 @@ class JobStarter:
         folder = checkpoint_path(origin, options)
         with document.placing():
             document, graph, secrets = self._bind(document, [])
-            submission = self._evolving(document, graph, options, secrets, origin, [])
+            submission = self._evolving(document, graph, options, secrets, origin, [], continuation)
             try:
                 Survey(submission, folder)
             except CheckpointError as error:
@@ -273,12 +282,13 @@ class JobStarter:
         secrets: Secrets,
         origin: str,
         notes: list[str],
+        continuation: Continuation | None = None,
     ) -> Evolved:
-        """Fills a checkpoint from another one. Arguments as :meth:`_start`; ``origin`` is the path of the other one."""
+        """Fills a checkpoint from another one. Arguments as :meth:`_start`, and of :meth:`evolve`."""
         from stateplan.runtime.evolution.evolve import evolve
         from stateplan.runtime.spark.hadoop import checkpoint_path
 
-        submission = self._evolving(document, graph, options, secrets, origin, notes)
+        submission = self._evolving(document, graph, options, secrets, origin, notes, continuation)
 
         def old_plan(text: str) -> Submission:
             old, old_graph, old_secrets = self._bind(PlanDocument.parse(text), [])
@@ -294,6 +304,7 @@ class JobStarter:
         secrets: Secrets,
         origin: str,
         notes: list[str],
+        continuation: Continuation | None = None,
     ) -> Submission:
         """A plan that is to take over the state of another checkpoint. Arguments as :meth:`_evolve`."""
         from stateplan.runtime.checkpoint.directory import Checkpoint
@@ -301,6 +312,8 @@ class JobStarter:
         from stateplan.session.restart import evolve_from
 
         def check(old_text: str) -> Continuation:
+            if continuation is not None:
+                return continuation
             past_ttls = Checkpoint.look(checkpoint_path(origin, options)).past_ttls()
             old, new = self._comparable_plans(old_text, document)
             return evolve_from(old.text, new, options, origin, notes, past_ttls)

@@ -22,7 +22,7 @@ from stateplan.session.catalog_statements import create_catalog, create_database
 from stateplan.session.context import Context
 from stateplan.session.create_table_as import create_table_as, explain_create_table_as
 from stateplan.session.function_statements import run_function_statement
-from stateplan.session.job_alteration import run_alter_job
+from stateplan.session.job_alteration import run_alter_job, run_end_shadow
 from stateplan.session.job_statements import run_describe_job, run_stop_job
 from stateplan.session.module_statements import run_module_statement
 from stateplan.session.results import TableResult, content, ok
@@ -384,6 +384,7 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.DescribeJob: run_describe_job,
     nodes.StopJob: run_stop_job,
     nodes.AlterJob: run_alter_job,
+    nodes.EndShadow: run_end_shadow,
     nodes.SetOption: _set,
     nodes.ResetOption: _reset,
     nodes.StatementSet: _statement_set,

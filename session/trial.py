@@ -6,12 +6,10 @@ is read once, and each variant costs what differs. Sinks write changes to files 
 
 from __future__ import annotations
 
-import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +20,7 @@ from stateplan.connectors.filesystem import Filesystem
 from stateplan.connectors.registry import known_connector
 from stateplan.connectors.replay import Replay
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.merged_plans import MergedPlan, merge_graphs, require_keys
 from stateplan.execnodes.node_tables import table_of, with_table
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink
@@ -51,19 +50,6 @@ NOT_HERE = {
     BUDGET: "",
 }
 """What of the session's options does not hold for a trial."""
-
-
-@dataclass(frozen=True)
-class MergedPlan:
-    """Several plans as one.
-
-    Attributes:
-        graph: the one.
-        places: per plan, the id in ``graph`` of each of its nodes.
-    """
-
-    graph: ExecGraph
-    places: Sequence[Mapping[int, int]]
 
 
 def try_plan(environment: TableEnvironment, document: PlanDocument, variants: Sequence[Variant]) -> Trial:
@@ -146,31 +132,6 @@ def _with_ttls(document: PlanDocument, assignments: Sequence[Assignment]) -> Pla
     """A copy of a plan with other TTLs."""
     edit = plan_edit(document, assignments)
     return document.with_splices(edit.splices) if edit.splices else document
-
-
-def merge_graphs(graphs: Sequence[ExecGraph]) -> MergedPlan:
-    """One graph that does what all of them do, each operator once for all in which it works alike. Nodes of one graph
-    stay apart."""
-    nodes: list[ExecNode] = []
-    edges: list[tuple[int, int]] = []
-    ids_by_key: dict[tuple[object, ...], list[int]] = {}
-    places: list[dict[int, int]] = []
-    for number, graph in enumerate(graphs):
-        place: dict[int, int] = {}
-        for node in graph.nodes:
-            inputs = tuple(place[source.id] for source in graph.inputs(node))
-            sink_number = number if isinstance(node, Sink) else None
-            unnumbered = node.replace(id=0, stateplan=None).to_json()
-            ids = ids_by_key.setdefault((json.dumps(unnumbered, sort_keys=True), inputs, sink_number), [])
-            node_id = next((number for number in ids if number not in place.values()), None)
-            if node_id is None:
-                node_id = len(nodes) + 1
-                ids.append(node_id)
-                nodes.append(node.replace(id=node_id, stateplan=None))
-                edges += [(source, node_id) for source in inputs]
-            place[node.id] = node_id
-        places.append(place)
-    return MergedPlan(ExecGraph(graphs[0].flink_version, nodes, edges), places)
 
 
 def table_options(node: ExecNode) -> Mapping[str, str]:
@@ -276,28 +237,5 @@ def _outcome(
         assert isinstance(node, Sink)
         name = node.dynamic_table_sink.table.path[-1]
         name = f"{name}[{node.id}]" if name in sinks else name
-        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", row_key(node), _gets_upserts(node))
+        sinks[name] = table_rows(folder / f"sink-{place[node.id]}", node.row_key, node.gets_upserts)
     return Outcome(variant, sinks, tuple(points))
-
-
-def _gets_upserts(sink: Sink) -> bool:
-    """Whether a sink gets updates without the rows that they replace."""
-    return "UPDATE_AFTER" in sink.input_changelog_mode and "UPDATE_BEFORE" not in sink.input_changelog_mode
-
-
-def row_key(sink: Sink) -> tuple[str, ...]:
-    """The columns that distinguish rows of a sink: the primary key of its table, else the upsert key of the query."""
-    table = sink.dynamic_table_sink.table.resolved_table
-    schema = table.table_schema if table is not None else None
-    if schema is None:
-        return ()
-    if schema.primary_key is not None:
-        return tuple(schema.primary_key.columns)
-    return tuple(column.name for i, column in enumerate(_columns(schema)) if i in (sink.input_upsert_key or ()))
-
-
-def require_keys(graph: ExecGraph) -> None:
-    """Raises OptionError OPT169, when a sink gets updates and nothing distinguishes its rows."""
-    for node in graph.sinks:
-        if isinstance(node, Sink) and _gets_upserts(node) and not row_key(node):
-            raise OptionError("OPT169.no_primary_key", name=node.dynamic_table_sink.table.summary)

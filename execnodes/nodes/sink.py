@@ -92,6 +92,19 @@ class Sink(StatefulNode):
                 fields += [(f.name, f.type) for f in ability.consumed_type.fields[len(fields) :]]
         return tuple(fields)
 
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """The columns that distinguish rows: the primary key of the table, else the upsert key of the query."""
+        table = self.dynamic_table_sink.table.resolved_table
+        if table is not None and table.table_schema.primary_key is not None:
+            return tuple(table.table_schema.primary_key.columns)
+        return tuple(name for i, (name, _) in enumerate(self.written_fields) if i in (self.input_upsert_key or ()))
+
+    @property
+    def gets_upserts(self) -> bool:
+        """Whether it gets updates without the rows that they replace."""
+        return "UPDATE_AFTER" in self.input_changelog_mode and "UPDATE_BEFORE" not in self.input_changelog_mode
+
     def describe(self, inputs: Sequence[LogicalType] = ()) -> str:
         names = joined_names(inputs)
         kinds = ", ".join(_KINDS[kind] for kind in self.input_changelog_mode)

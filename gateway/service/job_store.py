@@ -143,13 +143,20 @@ class JobStore:
             self._write(StoredJob(record, "FAILED", time.time_ns() // 1_000_000, error))
 
     def all(self) -> list[StoredJob]:
-        """All stored jobs, the oldest first. Removes folders that a gateway left behind when it was killed."""
+        """All stored jobs, the oldest first. Removes folders that a gateway left behind when it was killed. A job that
+        another one had replaced by then is over."""
         with self._guard:
             for folder in self._jobs.iterdir():
                 if not (folder / _JOB).exists():
                     self._remove(folder)
-            stored_jobs = [self._read(folder) for folder in self._jobs.iterdir()]
-        return sorted((job for job in stored_jobs if job is not None), key=lambda job: job.record.started or 0)
+            read_jobs = [self._read(folder) for folder in self._jobs.iterdir()]
+            stored_jobs = sorted((job for job in read_jobs if job is not None), key=lambda job: job.record.started or 0)
+            replaced_ids = {job.record.replaces for job in stored_jobs}
+            for number, job in enumerate(stored_jobs):
+                if job.status == RUNNING and job.record.id in replaced_ids:
+                    stored_jobs[number] = StoredJob(job.record, "FINISHED", time.time_ns() // 1_000_000)
+                    self._write(stored_jobs[number])
+        return stored_jobs
 
     def _write(self, job: StoredJob) -> None:
         record = job.record
@@ -163,6 +170,7 @@ class JobStore:
             "ended": job.ended,
             "error": job.error,
             "checkpoint": record.checkpoint,
+            "replaces": record.replaces,
             "options": redacted_options(record.options),
             "functions": [_function_facts(function) for function in record.functions],
         }
@@ -181,6 +189,7 @@ class JobStore:
                 facts["id"],
                 facts["checkpoint"],
                 facts["started"],
+                facts.get("replaces"),
             )
             return StoredJob(record, facts["status"], facts["ended"], facts["error"])
         except (OSError, ValueError, KeyError, TypeError) as cause:

@@ -266,8 +266,9 @@ STATEMENTS: tuple[Grammar, ...] = (
     ),
     Grammar(
         "ALTER JOB",
-        ("ALTER JOB 'id' USING PLAN 'path'",),
-        "continues a job with a changed plan, and keeps its state: see [below](#alter-job)",
+        ("ALTER JOB 'id' USING PLAN 'path' [WITH ('shadow' = 'true')]", "ALTER JOB 'id' COMMIT | ROLLBACK"),
+        "continues a job with a changed plan, and keeps its state: see [below](#alter-job). With `shadow`, the plan "
+        "runs beside the old one until COMMIT or ROLLBACK",
         "ALTER JOB '9d3e6d0672fd4890adf157f3a7321ee0' USING PLAN 'plan.json'",
     ),
     Grammar(

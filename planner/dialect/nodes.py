@@ -202,8 +202,12 @@ class StopJob(Statement, parts="this savepoint? drain?"):
     """``STOP JOB this [WITH SAVEPOINT] [WITH DRAIN]``; ``this`` is a plain text."""
 
 
-class AlterJob(Statement, parts="this path"):
-    """``ALTER JOB this USING PLAN path`` (plain texts). Flink has no way to do that."""
+class AlterJob(Statement, parts="this path options?"):
+    """``ALTER JOB this USING PLAN path [WITH (..)]`` (plain texts). Flink has no way to do that."""
+
+
+class EndShadow(Statement, parts="this plan"):
+    """``ALTER JOB this COMMIT`` or ``ALTER JOB this ROLLBACK``; ``plan`` is the last word."""
 
 
 class SetOption(Statement, parts="this? expression?"):

@@ -251,11 +251,17 @@ class FlinkParser(DdlParser):
         return nodes.StopJob(this=job, savepoint=savepoint, drain=self._accept("WITH", "DRAIN"))
 
     @with_position
-    def _alter_job(self) -> nodes.AlterJob:
+    def _alter_job(self) -> nodes.AlterJob | nodes.EndShadow:
         self._expect("ALTER", "JOB")
         job = self._string("the job's id in single quotes")
+        plan = self._accept_any(("COMMIT", "ROLLBACK"))
+        if plan is not None:
+            return nodes.EndShadow(this=job, plan=plan)
+        if not self._is("USING"):
+            raise self._unexpected("USING PLAN, COMMIT or ROLLBACK", words=("USING", "COMMIT", "ROLLBACK"))
         self._expect("USING", "PLAN")
-        return nodes.AlterJob(this=job, path=self._string("the plan's path in single quotes"))
+        path = self._string("the plan's path in single quotes")
+        return nodes.AlterJob(this=job, path=path, options=self._options() if self._is("WITH") else None)
 
     @with_position
     def _describe(self) -> nodes.DescribeTable | nodes.DescribeJob:

@@ -44,6 +44,7 @@ CANONICAL = [
     ("SHOW TABLES FROM d LIKE 'x'", "SHOW TABLES FROM d LIKE 'x'"),
     ("DESC JOB 'a1'", "DESCRIBE JOB 'a1'"),
     ("alter job 'a1' using plan 'p.json'", "ALTER JOB 'a1' USING PLAN 'p.json'"),
+    ("alter job 'a1' commit", "ALTER JOB 'a1' COMMIT"),
     ("STOP JOB 'a1' WITH SAVEPOINT WITH DRAIN", "STOP JOB 'a1' WITH SAVEPOINT WITH DRAIN"),
     (
         "EXPLAIN EXECUTE STATEMENT SET BEGIN INSERT INTO s SELECT 1; END",

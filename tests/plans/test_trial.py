@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from stateplan.execnodes.merged_plans import merge_graphs
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.selector_text import parse_assignment
 from stateplan.plans.trial import Outcome, Point, Rows, Trial, Variant, blamed, compare_rows, table_rows
 from stateplan.plans.trial_view import to_html, to_json, to_text
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.trial import _with_ttls, merge_graphs
+from stateplan.session.trial import _with_ttls
 
 
 def row(**values: Any) -> str:

@@ -1,0 +1,138 @@
+"""The job of a plan and its shadow: how both become one plan, and one of them alone again.
+
+The checkpoint of such a job has both plans in its folder ``shadow``.
+
+Codes: OPT169, RUN067, RUN068.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from stateplan.common.errors import RunError
+from stateplan.common.paths import AnyPath, write_whole
+from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.merged_plans import MergedPlan, merge_graphs, require_keys
+from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.shadows import SHADOW, SIDES, Side, sink_pairs
+from stateplan.execnodes.side_outputs import side_output
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.plan_metadata import PlanFacts
+from stateplan.runtime.checkpoint.slots import Continuation
+from stateplan.runtime.shadows import FOLDER
+from stateplan.session.restart import Evolution
+
+
+@dataclass(frozen=True)
+class ShadowPlan:
+    """A plan and a changed plan as one.
+
+    Attributes:
+        plans: both, with the whole of every table.
+        document: the one, whose sinks say to which plan they belong.
+        places: per plan, the id in the one of each of its nodes.
+    """
+
+    plans: Mapping[Side, PlanDocument]
+    document: PlanDocument
+    places: Mapping[Side, Mapping[int, int]]
+
+    @staticmethod
+    def of(old: PlanDocument, new: PlanDocument) -> ShadowPlan:
+        """Both plans as one.
+
+        Raises:
+            OptionError: OPT169, a sink gets updates whose rows nothing distinguishes.
+            RunError: RUN068, they do the same, or have a sink that cannot be compared.
+        """
+        for document in (old, new):
+            _require_comparable(document.graph)
+        for pair in sink_pairs(old.graph.sinks, new.graph.sinks):
+            has_upserts = any(sink is not None and sink.gets_upserts for sink in (pair.old, pair.new))
+            if has_upserts and not pair.key:
+                raise RunError("RUN068", table=pair.name, why="both plans distinguish its rows by other columns")
+        merged_plan = merge_graphs((old.graph, new.graph))
+        places = dict(zip(SIDES, merged_plan.places, strict=True))
+        if _does_the_same(merged_plan):
+            raise RunError("RUN068.same")
+        marks = {places[side][node.id]: side for side in SIDES for node in (old, new)[side == "new"].graph.sinks}
+        sinks = [merged_plan.graph.node(node).replace(stateplan={SHADOW: side}) for node, side in marks.items()]
+        document = PlanDocument.from_graph(merged_plan.graph.replace(sinks), PlanFacts())
+        return ShadowPlan({"old": old, "new": new}, document, places)
+
+    @staticmethod
+    def in_checkpoint(folder: AnyPath) -> ShadowPlan:
+        """That of the job of a checkpoint. Raises OSError."""
+        old, new = (PlanDocument.parse((folder / FOLDER / f"{side}.json").read_text()) for side in SIDES)
+        return ShadowPlan.of(old, new)
+
+    def write(self, folder: AnyPath) -> None:
+        """Keeps both plans in the checkpoint of the job. Raises OSError."""
+        (folder / FOLDER).mkdir(parents=True, exist_ok=True)
+        for side, document in self.plans.items():
+            write_whole(folder / FOLDER / f"{side}.json", document.text)
+
+    def continuation(self, evolution: Evolution) -> Continuation:
+        """How both together continue from the state of the old one.
+
+        Args:
+            evolution: how the new one alone would.
+        """
+        return both_continue(evolution, self.places)
+
+    def alone(self, side: Side) -> Continuation:
+        """How one of them continues from the state of both: it finds all of its own."""
+        places = self.places[side]
+        return Continuation(self.document.graph, places, places)
+
+
+def both_continue(evolution: Evolution, places: Mapping[Side, Mapping[int, int]]) -> Continuation:
+    """How a plan and a changed plan, as one, continue from the state of the first. A node that they have in common
+    continues as that of the old one.
+
+    Args:
+        evolution: how the changed plan alone would.
+        places: as of :class:`ShadowPlan`.
+    """
+    old, new = (places[side] for side in SIDES)
+    own = {node: place for node, place in new.items() if place not in old.values()}
+    back = {place: node for node, place in old.items()}
+    part = evolution.continuation
+    return Continuation(
+        part.graph,
+        back | {own[n]: was for n, was in part.operators.items() if n in own},
+        back | {own[n]: was for n, was in part.sources.items() if n in own},
+        moves={own[n]: move for n, move in part.moves.items() if n in own},
+        anew=frozenset(own[n] for n in part.anew if n in own),
+        begins={new[n]: at for n, at in part.begins.items()},
+        keepers={own[n]: frozenset(new[k] for k in some) for n, some in part.keepers.items() if n in own},
+        may_begin_empty=part.may_begin_empty,
+    )
+
+
+def _require_comparable(graph: ExecGraph) -> None:
+    """Raises OptionError OPT169, RunError RUN068."""
+    require_keys(graph)
+    for node in _sinks(graph.sinks):
+        table = node.dynamic_table_sink.table.summary
+        if side_output(node) is not None:
+            raise RunError("RUN068", table=table, why="late rows and invalid input are not")
+        if not node.written_fields:
+            raise RunError("RUN068", table=table, why="the plan does not say what its columns are")
+
+
+def _sinks(nodes: Iterable[ExecNode]) -> list[Sink]:
+    return [node for node in nodes if isinstance(node, Sink)]
+
+
+def _does_the_same(plan: MergedPlan) -> bool:
+    """Whether two plans have the same operators, and write the same to the same tables."""
+    kinds = [set() for _ in plan.places]  # type: list[set[tuple[object, ...]]]
+    for own, place in zip(kinds, plan.places, strict=True):
+        for number in place.values():
+            node = plan.graph.node(number)
+            inputs = tuple(source.id for source in plan.graph.inputs(node))
+            own.add((str(node.meaning()), inputs) if isinstance(node, Sink) else (number,))
+    return kinds[0] == kinds[1]
