@@ -18,6 +18,8 @@ SELECT p.name, COUNT(*), SUM(o.price) FROM orders AS o JOIN products AS p ON o.p
 """
 """It reads, joins, aggregates and writes."""
 
+_IN_SPARK = ("-D", "table.exec.local.max-input-size=0")
+
 
 @command(formats=False)
 def archive_classes(console: Console) -> None:
@@ -25,6 +27,6 @@ def archive_classes(console: Console) -> None:
     from stateplan.runtime.spark import class_archive
 
     console.note("running a small job whose Spark archives its classes")
-    arguments = [sys.executable, "-m", "stateplan", "sql", "--no-config", "--execute", _JOB]
+    arguments = [sys.executable, "-m", "stateplan", "sql", "--no-config", *_IN_SPARK, "--execute", _JOB]
     path = class_archive.archive_classes(arguments, os.environ)
     console.show(f"{path} ({bytes_text(path.stat().st_size)})", {"file": str(path), "bytes": path.stat().st_size})

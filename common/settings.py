@@ -146,8 +146,8 @@ _ROWS: tuple[Option, ...] = (
     Option("restart-strategy.exponential-delay.attempts-before-reset-backoff", _INTEGER, "With `exponential-delay`: "
            "number of restarts before the delays start from the beginning. Flink has no limit by default.",
            default=20, minimum=0),
-    Option("table.exec.local.max-input-size", _MEMORY, "Maximum size of the tables of a query that runs "
-           "without Spark, in the process of the session. 0: every query runs in Spark. See [where queries "
+    Option("table.exec.local.max-input-size", _MEMORY, "Maximum size of the tables of a job that runs "
+           "without Spark, in the process of the session. 0: every job runs in Spark. See [where queries "
            "run](sql.md#where-queries-run).",
            default=16 << 20),
     Option("table.dml-sync", _BOOLEAN, "Whether INSERT and EXECUTE PLAN wait until the job ends.", default=False),

@@ -1,7 +1,7 @@
 """A started job, on any engine: its status, its figures, its end.
 
-:class:`runtime.streaming.SparkJob` is a job of Spark, :class:`runtime.local.job.LocalJob` a query
-that this process runs itself. Importing this module loads no engine.
+:class:`runtime.streaming.SparkJob` is a job of Spark, :class:`runtime.local.job.LocalJob` a plan over
+little input that this process runs itself. Importing this module loads no engine.
 """
 
 from __future__ import annotations

@@ -198,6 +198,11 @@ class Jobs:
         job.when_over(lambda ended_job: self._end(entry, ended_job, record))
         return entry
 
+    @property
+    def are_durable(self) -> bool:
+        """Whether jobs outlive this process, with a checkpoint each."""
+        return self._journal is not None
+
     def list(self, entry: JobEntry) -> None:
         """Adds an entry, in the place of an earlier run from the same checkpoint."""
         with self._lock:

@@ -18,7 +18,7 @@ from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.runtime.failures import coded_error
-from stateplan.session.compiler import Compiler, Plan
+from stateplan.session.compiler import Compiler
 from stateplan.session.host import Host
 from stateplan.session.jobs import JobRecord, Jobs
 from stateplan.session.plan_secrets import clear_text_notes, hide_secrets, without_secrets
@@ -97,7 +97,8 @@ class JobStarter:
         plan = self.compiler.query(query, source, channel.id)
         notes: list[str] = []
         name = self.config.to_dict().get("pipeline.name") or plan.sql
-        job = self._start_query(plan, notes, JobRecord(name, plan.sql))
+        document = PlanDocument.from_graph(plan.graph, PlanFacts())
+        job = self._start(document, plan.graph, notes, JobRecord(name, plan.sql), plan.secrets, is_query=True)
         job.when_over(lambda ended_job: channel.end(ended_job.error))
         return TableResult(
             tuple(name for name, _ in plan.fields),
@@ -395,23 +396,6 @@ class JobStarter:
         """``pipeline.name``, or what Flink calls a job that writes to these tables."""
         return self.config.to_dict().get("pipeline.name") or f"insert-into_{','.join(_sinks(graph))}"
 
-    def _start_query(self, plan: Plan, notes: list[str], record: JobRecord) -> Job:
-        """Starts the job of a query, and lists it: in this process if it is one for it, else in Spark."""
-        from stateplan.runtime.local.job import execute_locally
-
-        job: Job | None = None
-        if self.spark is None:
-            self.host.check_graph(with_secrets(plan.graph, plan.secrets))
-            options = of_mode(self.config.to_dict())
-            job = execute_locally(
-                plan.graph, options, secrets=plan.secrets, console=self.console, on_progress=self.on_progress
-            )
-        if job is not None:
-            self.jobs.add(job, record)
-            return job
-        document = PlanDocument.from_graph(plan.graph, PlanFacts())
-        return self._start(document, plan.graph, notes, record, plan.secrets, is_query=True)
-
     def _start(
         self,
         document: PlanDocument,
@@ -421,7 +405,8 @@ class JobStarter:
         secrets: Secrets,
         is_query: bool = False,
     ) -> Job:
-        """Starts the job of a plan whose tables are complete, and lists it.
+        """Starts the job of a plan whose tables are complete, and lists it. It runs in this process if it can, else in
+        Spark.
 
         Args:
             document: that is written into the checkpoint; without secrets, as ``graph``.
@@ -431,14 +416,22 @@ class JobStarter:
             secrets: of its tables.
             is_query: whether it is a SELECT, for which budgets of states do not count.
         """
-        from stateplan.runtime.start import Submission, execute
-        from stateplan.runtime.user_functions import bind_functions
         from stateplan.session.budgets import limits_of
-        from stateplan.session.restart import continue_from
 
         options = of_mode(self.config.to_dict())
         self.host.check_graph(with_secrets(graph, secrets))
         limits = limits_of(document, options, not is_query)
+        is_watched = limits is not None or any(key.startswith("metrics.reporter") for key in options)
+        if is_query or not (is_watched or self.jobs.are_durable):
+            local_job = self._start_here(graph, options, secrets, is_query=is_query)
+            if local_job is not None:
+                record.options = options
+                self.jobs.add(local_job, record)
+                return local_job
+        from stateplan.runtime.start import Submission, execute
+        from stateplan.runtime.user_functions import bind_functions
+        from stateplan.session.restart import continue_from
+
         functions = self.catalog.functions
         graph = bind_functions(graph, functions.of_plan)
         record.functions = tuple(f for f in functions.all() if f.reference is not None)
@@ -464,6 +457,19 @@ class JobStarter:
             )
             job = execute(submission)
         self.jobs.add(job, record)
+        return job
+
+    def _start_here(
+        self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets, *, is_query: bool
+    ) -> Job | None:
+        """Starts a job in this process, if it is one for it. Arguments as :meth:`_start`."""
+        from stateplan.runtime.local.job import execute_locally
+
+        if self.spark is not None:
+            return None
+        job = execute_locally(graph, options, secrets=secrets, console=self.console, on_progress=self.on_progress)
+        if job is not None and not is_query and self.console is not None:
+            self.console("the job runs in this process: its input is small and ends, so it needs no Spark")
         return job
 
     def _sink_result(self, job: Job, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -19,6 +19,7 @@ from tests.support.command import Command, command
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from stateplan.runtime.job import Job
     from tests.support.kafka import Kafka
     from tests.support.postgres import Database, Postgres
 
@@ -95,6 +96,20 @@ def spark() -> Iterator[SparkSession]:
     running = spark_of({})
     yield running
     running.stop()
+
+
+@pytest.fixture(autouse=True)
+def inserts_in_spark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of Spark run there what a session would run in its own process: jobs that write little input to tables."""
+    if request.node.get_closest_marker("spark"):
+        from stateplan.session.starter import JobStarter
+
+        start_here = JobStarter._start_here
+
+        def start(self: Any, *args: Any, is_query: bool) -> Job | None:
+            return start_here(self, *args, is_query=is_query) if is_query else None
+
+        monkeypatch.setattr(JobStarter, "_start_here", start)
 
 
 @pytest.fixture(scope="session")

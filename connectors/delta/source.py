@@ -182,6 +182,12 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
     def check(self, name: str) -> None:
         self._check(Facts.of(self.location.open()))
 
+    def size(self) -> int | None:
+        """Of the files of the version that is read; None where it reads changes."""
+        if not self.bounded or self.start.changes is not None or self.start.changes_time is not None:
+            return None
+        return sum(file.size for file in self.log.snapshot(self.initial_offset()["version"]))
+
     # ---- planning --------------------------------------------------------------------------------------------------
 
     def initial_offset(self) -> Offset:

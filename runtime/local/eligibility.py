@@ -1,4 +1,4 @@
-"""Which queries this process runs itself: those over little, bounded input that ask for nothing of Spark's."""
+"""Which jobs this process runs itself: those over little, bounded input that ask for nothing of Spark's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OF_CHECKPOINTS = (CHECKPOINT_DIR, RECOVERY_PATH)
 
 
 def may_run_here(graph: ExecGraph, options: Mapping[str, str]) -> bool:
-    """Whether nothing but the size of its input can keep a query out of this process.
+    """Whether nothing but the size of its input can keep a job out of this process.
 
     Args:
         graph: its plan.

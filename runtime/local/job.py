@@ -1,4 +1,4 @@
-"""A query over little, bounded input as a job of this process: no Spark, no checkpoint, state in memory.
+"""A plan over little, bounded input as a job of this process: no Spark, no checkpoint, state in memory.
 
 It runs the functions of Spark's workers over the micro-batches that Spark would make, and hands the rows to the same
 sink. So results, figures and errors are those of a job of Spark.
@@ -149,7 +149,7 @@ def execute_locally(
     console: Callable[[str], None] | None = None,
     on_progress: OnProgress | None = None,
 ) -> LocalJob | None:
-    """Starts a query in this process if it is one for it: see :mod:`runtime.local.eligible`; else None.
+    """Starts a plan in this process if it is one for it: see :mod:`runtime.local.eligibility`; else None.
 
     Args:
         graph: its plan, with complete tables.

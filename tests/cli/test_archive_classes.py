@@ -26,7 +26,8 @@ def classes_of_a_job(folder: Path, *options: str, **variables: str) -> tuple[int
     """How many classes a job's JVM takes from the archive, and from elsewhere."""
     log = folder / "classes.log"
     java = f"-Dspark.driver.extraJavaOptions=-Xlog:class+load:file={log}"
-    done = stateplan("sql", "--no-config", java, *options, "-e", JOB, **variables)
+    in_spark = "-Dtable.exec.local.max-input-size=0"
+    done = stateplan("sql", "--no-config", java, in_spark, *options, "-e", JOB, **variables)
     assert done.returncode == 0, done.stderr
     assert "cds" not in done.stdout + done.stderr
     sources = [line.split(" source: ")[-1] for line in log.read_text().splitlines()]

@@ -72,8 +72,9 @@ def results(folder: Path, options: Mapping[str, str], console: Callable[[str], N
         file.parent.mkdir(exist_ok=True)
         file.write_text('{"k": 1}\n' + f'{{"k": {n + 2}}}\n')
         os.utime(file, (1_700_000_000 + n,) * 2)
+    in_spark = {"table.exec.local.max-input-size": "0"}
     environment = TableEnvironment.create(
-        {"pipeline.max-parallelism": "1", "parallelism.default": "1", **options}, console=console
+        {"pipeline.max-parallelism": "1", "parallelism.default": "1", **in_spark, **options}, console=console
     )
     environment.execute_sql(f"""CREATE TABLE src (k INT) WITH ('connector'='filesystem', 'path'='{folder / "input"}',
         'format'='json', 'source.max-files-per-trigger'='1')""")

@@ -22,9 +22,11 @@ from stateplan.planner.catalog.udf import udf
 from stateplan.runtime import start
 from stateplan.runtime.job import Job, JobStatus, Progress
 from stateplan.runtime.local.job import LocalJob
+from stateplan.runtime.metrics.prometheus import FACTORY
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
 from stateplan.session.results import TableResult
+from stateplan.session.script import read_script
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = "table.exec.local.max-input-size"
@@ -137,11 +139,66 @@ def test_queries_in_spark(query: str, tmp_path: Path) -> None:
         env.execute_sql(query)
 
 
-def test_insert_is_for_spark(tmp_path: Path) -> None:
-    env = session()
-    env.execute_sql("CREATE TABLE snk (n INT) WITH ('connector' = 'blackhole')")
+def with_sinks(folder: Path, options: dict[str, str] | None = None, **more: Any) -> TableEnvironment:
+    """A session with tables of all kinds, and tables to write to."""
+    env = session({"table.dml-sync": "true", **(options or {})}, **more)
+    everything(env, folder)
+    table(env, "files", "k INT, v BIGINT", folder / "files")
+    keyed = "k INT, n BIGINT, v BIGINT, PRIMARY KEY (k) NOT ENFORCED"
+    env.execute_sql(f"CREATE TABLE delta ({keyed}) WITH ('connector' = 'delta', 'table-path' = '{folder / 'delta'}')")
+    return env
+
+
+COUNTS = "INSERT INTO delta SELECT k, COUNT(*), SUM(v) FROM rows_ GROUP BY k"
+
+
+def test_inserts_without_spark(tmp_path: Path) -> None:
+    notes: list[str] = []
+    env = with_sinks(tmp_path, console=notes.append)
+    result = env.execute_sql("INSERT INTO files SELECT k, v FROM rows_")
+    assert isinstance(result.job, LocalJob)
+    assert result.job.status is JobStatus.FINISHED
+    assert notes == ["the job runs in this process: its input is small and ends, so it needs no Spark"]
+    assert sorted(changes(env.execute_sql("SELECT * FROM files"))) == [("+I", (1, 2)), ("+I", (1, 3)), ("+I", (2, 5))]
+    for _ in range(2):
+        env.execute_sql(COUNTS)
+        assert sorted(changes(env.execute_sql("SELECT * FROM delta"))) == [("+I", (1, 2, 5)), ("+I", (2, 1, 5))]
+
+
+def test_a_statement_set_and_a_plan_without_spark(tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    statements = f"BEGIN STATEMENT SET; {COUNTS}; INSERT INTO files SELECT k, v FROM rows_ WHERE k = 2; END"
+    env = with_sinks(tmp_path)
+    *_, result = map(env.execute_statement, read_script(statements))
+    assert isinstance(result.job, LocalJob)
+    env.execute_sql(f"COMPILE PLAN '{plan}' FOR {COUNTS}")
+    assert isinstance(env.execute_sql(f"EXECUTE PLAN '{plan}'").job, LocalJob)
+    assert sorted(changes(env.execute_sql("SELECT * FROM delta"))) == [("+I", (1, 2, 5)), ("+I", (2, 1, 5))]
+    assert changes(env.execute_sql("SELECT * FROM files")) == [("+I", (2, 5))]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"table.exec.state.budget": "1 gb"},
+        {"metrics.reporters": "prom", "metrics.reporter.prom.factory.class": FACTORY},
+        {"execution.checkpointing.dir": "checkpoint"},
+        {LIMIT: "0"},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_inserts_in_spark(options: dict[str, str], tmp_path: Path) -> None:
+    env = with_sinks(tmp_path, options)
     with pytest.raises(SparkError):
-        env.execute_sql("INSERT INTO snk SELECT 1")
+        env.execute_sql(COUNTS)
+
+
+def test_an_insert_that_fails_writes_nothing(tmp_path: Path) -> None:
+    env = with_sinks(tmp_path)
+    write(tmp_path / "rows" / "b.json", {"k": 3, "v": "x"})
+    with pytest.raises(DataError):
+        env.execute_sql("INSERT INTO files SELECT k, v FROM rows_")
+    assert changes(env.execute_sql("SELECT * FROM files")) == []
 
 
 def test_size_is_that_of_all_tables(tmp_path: Path) -> None:
