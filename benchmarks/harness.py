@@ -51,7 +51,9 @@ def write_files(folder: Path, frames: Iterable[pl.DataFrame], form: str = "parqu
 
 def session(data: Path, columns: str, sink: str, options: Mapping[str, str], form: str = "parquet") -> TableEnvironment:
     """A session with the table ``src`` over the files of ``data``, one in each micro-batch, and a sink ``snk``."""
-    environment = TableEnvironment.create({"table.exec.state.ttl": "1 d", **options})
+    environment = TableEnvironment.create(
+        {"table.exec.state.ttl": "1 d", "table.exec.local.max-input-size": "0", **options}
+    )
     environment.execute_sql(f"""CREATE TABLE src ({columns}, pt AS PROCTIME()) WITH (
         'connector'='filesystem', 'path'='{data}', 'format'='{form}', 'source.max-files-per-trigger'='1')""")
     environment.execute_sql(f"CREATE TABLE snk ({sink}) WITH ('connector'='blackhole')")

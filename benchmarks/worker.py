@@ -9,7 +9,12 @@ from pathlib import Path
 from stateplan.common.errors import StateplanError
 from stateplan.session.environment import TableEnvironment
 
-OPTIONS = {"parallelism.default": "2", "table.exec.state.ttl": "1 h", "table.local-time-zone": "UTC"}
+OPTIONS = {
+    "parallelism.default": "2",
+    "table.exec.state.ttl": "1 h",
+    "table.local-time-zone": "UTC",
+    "table.exec.local.max-input-size": "0",
+}
 
 
 def run(statements: list[str]) -> str:
