@@ -46,6 +46,13 @@ def text_of(node: exp.Expr, source: str) -> str:
     return source[slice(*span)] if span else ""
 
 
+def bare(node: exp.Expr) -> exp.Expr:
+    """``node`` without parentheses. A query keeps those that make it one."""
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
 def not_supported(syntax: str, place: Place | None, hint: str | None = None) -> SqlError:
     """SQL150: ``syntax`` is SQL that Flink plans and stateplan does not yet."""
     return SqlError("SQL150", what=syntax, place=place, hint=hint)

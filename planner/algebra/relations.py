@@ -509,7 +509,13 @@ def refs_to(rel: Rel, indexes: Iterable[int] | None = None) -> list[Rex]:
 
 def identity(rel: Rel) -> Project:
     """The projection of all fields as they are."""
-    return Project(rel, tuple(refs_to(rel)), tuple(field_names(rel)))
+    return some_fields(rel, range(rel.width))
+
+
+def some_fields(rel: Rel, indexes: Sequence[int]) -> Project:
+    """The projection of the given fields as they are."""
+    names = field_names(rel)
+    return Project(rel, tuple(refs_to(rel, indexes)), tuple(names[i] for i in indexes))
 
 
 def is_identity(exprs: Sequence[Rex], rel: Rel) -> bool:

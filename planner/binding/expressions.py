@@ -40,7 +40,7 @@ from stateplan.planner.catalog.functions import FoundFunction, Functions, requir
 from stateplan.planner.dialect import function_name, logical_type, nodes
 from stateplan.planner.expressions.approximate import Approximate
 from stateplan.planner.expressions.ops import and_, compare
-from stateplan.planner.positions import not_supported, place_of, text_of
+from stateplan.planner.positions import bare, not_supported, place_of, text_of
 
 OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -185,9 +185,7 @@ class ExpressionBinder:
         raise not_supported(f"'{node.name}'", self.place(node))
 
     def _negative(self, node: exp.Expr) -> Rex:
-        inner = node.this
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
+        inner = bare(node.this)
         if isinstance(inner, exp.Literal) and not inner.args.get("is_string"):
             return _number("-" + inner.name, self.place(node))
         return make_call("NEGATE", [self.bind(node.this)], self.place(node))
@@ -400,8 +398,7 @@ def _number(text: str, place: Place) -> Literal:
 
 def _row(node: exp.Expr) -> list[exp.Expr] | None:
     """The values of ``(a, b)`` or ``ROW(a, b)``; None for another expression."""
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     if isinstance(node, exp.Tuple) or (isinstance(node, exp.Anonymous) and function_name(node) == "ROW"):
         return list(node.expressions)
     return None

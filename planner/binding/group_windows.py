@@ -19,6 +19,7 @@ from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.table_calls import TableCall
 from stateplan.planner.dialect import function_name
 from stateplan.planner.expressions.normal import equal
+from stateplan.planner.positions import bare
 
 _LENGTHS: Mapping[str, tuple[str, ...]] = {"TUMBLE": ("size",), "HOP": ("slide", "size"), "SESSION": ("gap",)}
 _KINDS: Mapping[str, Literal["TUMBLE", "HOP", "SESSION"]] = {"TUMBLE": "TUMBLE", "HOP": "HOP", "SESSION": "SESSION"}
@@ -72,8 +73,7 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
     Raises:
         SqlError: SQL119, for arguments that the function does not take.
     """
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     if not isinstance(node, exp.Anonymous):
         return None
     name = name or function_name(node)

@@ -35,7 +35,7 @@ from stateplan.planner.dialect.calls import ignores_nulls
 from stateplan.planner.expressions.normal import equal
 from stateplan.planner.expressions.ops import call as rex_call
 from stateplan.planner.expressions.ops import cast, kind
-from stateplan.planner.positions import not_supported, place_of, text_of
+from stateplan.planner.positions import bare, not_supported, place_of, text_of
 
 
 def contains_aggregate(node: exp.Expr, functions: Functions | None) -> bool:
@@ -166,8 +166,7 @@ class GroupingBinder(ExpressionBinder):
 
     @staticmethod
     def _is_call(node: exp.Expr) -> bool:
-        while isinstance(node, exp.Paren):
-            node = node.this
+        node = bare(node)
         return isinstance(node, (exp.Anonymous, exp.Filter))
 
     def _may_share_name(self, position: int, node: exp.Expr) -> bool:

@@ -19,6 +19,7 @@ from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.groupings import Grouping
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Expand, Project, Rel, Union, field_names
 from stateplan.planner.expressions.ops import call, compare
+from stateplan.planner.positions import bare
 
 GROUPING_FUNCTIONS = ("GROUPING", "GROUPING_ID", "GROUP_ID")
 
@@ -54,8 +55,7 @@ def _item(node: exp.Expr, key: Callable[[exp.Expr], int]) -> list[Keys]:
 
 
 def _keys(node: exp.Expr, key: Callable[[exp.Expr], int]) -> Keys:
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     if isinstance(node, exp.Tuple):
         return tuple(k for inner in node.expressions for k in _keys(inner, key))
     return (key(node),)

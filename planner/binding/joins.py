@@ -16,7 +16,7 @@ from stateplan.planner.binding.hints import TtlHints
 from stateplan.planner.binding.scope import Scope
 from stateplan.planner.expressions.normal import collapsed, not_distinct
 from stateplan.planner.expressions.ops import TRUE, and_
-from stateplan.planner.positions import place_of
+from stateplan.planner.positions import bare, place_of
 
 
 class _OnBinder(ExpressionBinder):
@@ -26,18 +26,14 @@ class _OnBinder(ExpressionBinder):
         return and_(self._term(n, clause) for n in _conjuncts(node))
 
     def _term(self, node: exp.Expr, clause: str) -> Rex:
-        inner = node
-        while isinstance(inner, exp.Paren):
-            inner = inner.this
+        inner = bare(node)
         if isinstance(inner, exp.NullSafeEQ):
             return not_distinct(self.bind(inner.this), self.bind(inner.expression), self.place(inner))
         return collapsed(super().condition(node, clause))
 
 
 def _conjuncts(node: exp.Expr) -> list[exp.Expr]:
-    inner = node
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
+    inner = bare(node)
     if isinstance(inner, exp.And):
         return [*_conjuncts(inner.this), *_conjuncts(inner.expression)]
     return [node]

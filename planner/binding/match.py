@@ -26,7 +26,6 @@ from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.match_aggregates import OF_ROWS, REFUSED_FUNCTIONS, aggregated
 from stateplan.planner.binding.match_arguments import (
     ANY_VARIABLE,
-    bare,
     indivisible_name,
     is_constant,
     taken_for_variables,
@@ -37,7 +36,7 @@ from stateplan.planner.catalog.functions import Functions
 from stateplan.planner.dialect import function_name, nodes
 from stateplan.planner.dialect.calls import ignores_nulls
 from stateplan.planner.expressions.ops import call, kind, walk
-from stateplan.planner.positions import not_supported, place_of
+from stateplan.planner.positions import bare, not_supported, place_of
 
 _NULL = LogicalType("NULL")
 _INT, _BOOLEAN = LogicalType("INTEGER", False), LogicalType("BOOLEAN", False)

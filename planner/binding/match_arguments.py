@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from stateplan.planner.dialect import function_name, nodes
+from stateplan.planner.positions import bare
 
 ANY_VARIABLE = "*"
 """The variable of a column that is written without one."""
@@ -22,13 +23,6 @@ _REWRITTEN_FUNCTIONS = (
     *("HOUR", "MINUTE", "SECOND"),
 )
 """Functions that Calcite writes as CASE or EXTRACT."""
-
-
-def bare(node: exp.Expr) -> exp.Expr:
-    """``node`` without parentheses."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
 
 
 def is_constant(node: exp.Expr) -> bool:

@@ -56,7 +56,7 @@ from stateplan.planner.catalog.objects import CatalogView
 from stateplan.planner.dialect import function_name, nodes
 from stateplan.planner.dialect.calls import NO_PARENTHESES
 from stateplan.planner.expressions.ops import outer_field, rewrite
-from stateplan.planner.positions import not_supported, place_of
+from stateplan.planner.positions import bare, not_supported, place_of
 
 Operator: TypeAlias = LiteralType["INTERSECT", "EXCEPT"]
 
@@ -573,8 +573,7 @@ def _bind_order(
 
 
 def _own_name(node: exp.Expr) -> str | None:
-    while isinstance(node, exp.Paren):
-        node = node.this
+    node = bare(node)
     if isinstance(node, exp.Column):
         return str(node.this.name)
     if isinstance(node, exp.Dot) and isinstance(owner(node, exp.Dot), exp.Column):

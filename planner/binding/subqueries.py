@@ -11,7 +11,7 @@ from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import Project, Rel
 from stateplan.planner.binding.scope import Binder
 from stateplan.planner.expressions.ops import NEGATED, SubQuery, not_
-from stateplan.planner.positions import not_supported
+from stateplan.planner.positions import bare, not_supported
 
 
 def in_query(binder: Binder, left: exp.Expr, query: exp.Expr) -> Rex:
@@ -47,9 +47,7 @@ def quantified(binder: Binder, comparison: str, node: exp.Expr) -> Rex:
 
 def _values(left: exp.Expr) -> list[exp.Expr]:
     """The values that ``left`` of a comparison consists of: several for a row."""
-    inner = left
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
+    inner = bare(left)
     return list(inner.expressions) if isinstance(inner, exp.Tuple) else [left]
 
 

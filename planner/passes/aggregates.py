@@ -26,6 +26,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
     refs_to,
     replace_inputs,
+    some_fields,
     transform_up,
     unique_names,
 )
@@ -454,7 +455,7 @@ def distinct_below_join(rel: Rel) -> Rel | None:
             continue
         order = sorted(keys[side])
         distinct = Aggregate(
-            Project(rows, tuple(refs_to(rows, order)), tuple(rows.fields[k][0] for k in order)),
+            some_fields(rows, order),
             tuple(range(len(order))),
             (),
             rel.hint,

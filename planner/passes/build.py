@@ -6,7 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from stateplan.functions.aggregates import find_aggregate
 from stateplan.functions.rex import InputRef, Rex
-from stateplan.planner.algebra.relations import AggCall, Aggregate, Filter, Project, Rel, Values, field_names, refs_to
+from stateplan.planner.algebra.relations import (
+    AggCall,
+    Aggregate,
+    Filter,
+    Rel,
+    Values,
+    some_fields,
+)
 from stateplan.planner.expressions.ops import conjunctions, is_always_false, is_always_true, is_null_literal, substitute
 from stateplan.planner.expressions.simplify import simplify_filter
 from stateplan.planner.operators import operator_of
@@ -39,9 +46,7 @@ def typed_by(rex: Rex, rel: Rel) -> Rex:
 
 def first_fields(rel: Rel, count: int) -> Rel:
     """``rel`` without the fields behind the first ``count``."""
-    if rel.width == count:
-        return rel
-    return Project(rel, tuple(refs_to(rel, range(count))), tuple(field_names(rel)[:count]))
+    return rel if rel.width == count else some_fields(rel, range(count))
 
 
 def aggregate_call(function: str, rel: Rel, args: Sequence[int], name: str | None, *, grouped: bool) -> AggCall:

@@ -26,6 +26,7 @@ from stateplan.planner.algebra.relations import (
     field_names,
     refs_to,
     replace_inputs,
+    some_fields,
     unique_names,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
@@ -281,9 +282,7 @@ class _Decorrelator:
         for number, indexes in by_number.items():
             around = self.around[number]
             fields = [around.field_map[i] for i in indexes]
-            names = field_names(around.rel)
-            project = Project(around.rel, tuple(refs_to(around.rel, fields)), tuple(names[f] for f in fields))
-            distinct = Aggregate(project, tuple(range(len(fields))), ())
+            distinct = Aggregate(some_fields(around.rel, fields), tuple(range(len(fields))), ())
             base = 0 if out is None else out.width
             positions |= {(number, i): base + k for k, i in enumerate(indexes)}
             out = distinct if out is None else Join(out, distinct, TRUE)

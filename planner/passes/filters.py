@@ -16,9 +16,9 @@ from stateplan.planner.algebra.relations import (
     Rel,
     SetOperation,
     Union,
-    field_names,
     refs_to,
     replace_inputs,
+    some_fields,
 )
 from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.algebra.temporal import TemporalJoin
@@ -288,7 +288,7 @@ def push_join_expressions(rel: Rel) -> Rel | None:
     join = replace(rel, left=left, right=right, condition=condition)
     one_sided = rel.join_type in ("SEMI", "ANTI")
     kept_fields = [*range(width), *(() if one_sided else range(width + more, width + more + rel.right.width))]
-    return Project(join, tuple(refs_to(join, kept_fields)), tuple(field_names(join)[i] for i in kept_fields))
+    return some_fields(join, kept_fields)
 
 
 def _side(rex: Rex, width: int) -> int | None:

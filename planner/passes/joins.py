@@ -23,9 +23,10 @@ from stateplan.planner.algebra.relations import (
     Rel,
     Scan,
     field_names,
+    identity,
     is_identity,
-    refs_to,
     replace_inputs,
+    some_fields,
 )
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, Snapshot, TemporalJoin
 from stateplan.planner.algebra.windows import WindowJoin, WindowPosition
@@ -167,7 +168,7 @@ def remove_join_below_aggregate(rel: Rel) -> Rel | None:
             return None
         project, join = below, below.input
     elif isinstance(below, (Join, TemporalJoin)):
-        project, join = Project(below, tuple(refs_to(below)), tuple(field_names(below))), below
+        project, join = identity(below), below
     else:
         return None
     fields = [e.index for e in project.exprs if isinstance(e, InputRef)]
@@ -257,11 +258,7 @@ def project_through_multi_join(rel: Rel) -> Rel | None:
     sources = []
     for source, begin in zip(join.sources, offsets, strict=False):
         own = [i - begin for i in kept_fields if begin <= i < begin + source.width]
-        names = field_names(source)
-        is_whole = len(own) == source.width
-        sources.append(
-            source if is_whole else Project(source, tuple(refs_to(source, own)), tuple(names[i] for i in own))
-        )
+        sources.append(source if len(own) == source.width else some_fields(source, own))
     narrow_join = replace(
         join,
         sources=tuple(sources),

@@ -24,6 +24,7 @@ from stateplan.planner.algebra.relations import (
     is_identity,
     refs_to,
     replace_inputs,
+    some_fields,
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.temporal import TemporalJoin, WatermarkAssigner
@@ -81,11 +82,6 @@ def _has_window(exprs: Iterable[Rex]) -> bool:
     return any(isinstance(e, Over) for x in exprs for e in walk(x))
 
 
-def _fields(rel: Rel, indexes: list[int]) -> Project:
-    names = field_names(rel)
-    return Project(rel, tuple(refs_to(rel, indexes)), tuple(names[i] for i in indexes))
-
-
 def project_through_filter(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Filter) or _has_window(rel.exprs):
         return None
@@ -101,7 +97,7 @@ def project_through_filter(rel: Rel) -> Rel | None:
         return None
     kept_fields = sorted(used_fields)
     field_map = {f: i for i, f in enumerate(kept_fields)}
-    filter_ = Filter(_fields(below, kept_fields), remap(rel.input.condition, field_map))
+    filter_ = Filter(some_fields(below, kept_fields), remap(rel.input.condition, field_map))
     top = replace(rel, input=filter_, exprs=tuple(remap(e, field_map) for e in rel.exprs))
     return filter_ if is_identity(top.exprs, filter_) else top
 
@@ -123,8 +119,8 @@ def project_through_join(rel: Rel) -> Rel | None:
         return None
     kept_fields = sorted(used_fields)
     field_map = {f: i for i, f in enumerate(kept_fields)}
-    left = _fields(join.left, [i for i in kept_fields if i < width])
-    right = _fields(join.right, [i - width for i in kept_fields if i >= width])
+    left = some_fields(join.left, [i for i in kept_fields if i < width])
+    right = some_fields(join.right, [i - width for i in kept_fields if i >= width])
     narrow_join = replace(join, left=left, right=right, condition=remap(join.condition, field_map))
     if isinstance(join, TemporalJoin) and isinstance(narrow_join, TemporalJoin):
         right_time = None if join.right_time is None else field_map[width + join.right_time] - left.width
@@ -163,9 +159,8 @@ def project_through_watermark(rel: Rel) -> Rel | None:
         used_fields.append(assigner.rowtime)
     if len(used_fields) == assigner.width:
         return None
-    names = field_names(assigner)
     field_map = {f: i for i, f in enumerate(used_fields)}
-    below = Project(assigner.input, tuple(refs_to(assigner.input, used_fields)), tuple(names[i] for i in used_fields))
+    below = some_fields(assigner.input, used_fields)
     narrow_assigner = replace(
         assigner, input=below, rowtime=field_map[assigner.rowtime], watermark=remap(assigner.watermark, field_map)
     )
@@ -208,9 +203,8 @@ def project_through_window(rel: Rel) -> Rel | None:
     kept_fields = sorted({i for i in refs(*rel.exprs) if i < width} | {table.time, *table.window.keys})
     if len(kept_fields) == width:
         return None
-    names = field_names(table.input)
     field_map = {f: i for i, f in enumerate(kept_fields)} | {width + i: len(kept_fields) + i for i in range(3)}
-    below = Project(table.input, tuple(refs_to(table.input, kept_fields)), tuple(names[i] for i in kept_fields))
+    below = some_fields(table.input, kept_fields)
     window = replace(table.window, keys=tuple(field_map[k] for k in table.window.keys))
     narrow_table = replace(table, input=below, window=window, time=field_map[table.time], names=())
     return replace(rel, input=narrow_table, exprs=tuple(remap(e, field_map) for e in rel.exprs))

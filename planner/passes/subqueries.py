@@ -22,6 +22,7 @@ from stateplan.planner.algebra.relations import (
     is_identity,
     refs_to,
     replace_inputs,
+    some_fields,
     unique_names,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
@@ -323,8 +324,7 @@ def _only_compared(frame: _Frame) -> _Frame:
     kept_fields = frame.compared_fields
     if len(kept_fields) == frame.rel.width:
         return frame
-    names = field_names(frame.rel)
-    rel = Project(frame.rel, tuple(refs_to(frame.rel, kept_fields)), tuple(names[i] for i in kept_fields))
+    rel = some_fields(frame.rel, kept_fields)
     assert frame.condition is not None
     return _Frame(rel, remap(frame.condition, {f: i for i, f in enumerate(kept_fields)}), {})
 
