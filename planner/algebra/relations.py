@@ -562,6 +562,17 @@ def transform_up(rel: Rel, change: Callable[[Rel], object]) -> Rel:
     return result if isinstance(result, Rel) else rebuilt
 
 
+def with_expressions(rel: Rel, change: Callable[[Rex], Rex]) -> Rel | None:
+    """``rel`` with the expressions of a projection, or the condition of a filter or join, changed; None if none is."""
+    if isinstance(rel, Project):
+        exprs = tuple(map(change, rel.exprs))
+        return None if exprs == rel.exprs else replace(rel, exprs=exprs)
+    if not isinstance(rel, (Filter, Join)):
+        return None
+    condition = change(rel.condition)
+    return None if condition == rel.condition else replace(rel, condition=condition)
+
+
 def walk(rel: Rel) -> Iterator[Rel]:
     """``rel`` and all below, top first."""
     yield rel

@@ -117,8 +117,7 @@ from stateplan.planner.passes.simplify import (
     remove_unreachable_coalesce_arguments,
     simplify_bound_join,
     simplify_coalesce_of_join_keys,
-    simplify_filter_condition,
-    simplify_join_condition,
+    simplify_condition,
     simplify_subquery_filters,
 )
 from stateplan.planner.passes.subqueries import answer_exists, count_subqueries_to_exists, subqueries_to_joins
@@ -199,7 +198,7 @@ def _on(key: str, expected_value: object = True) -> Callable[[Options], bool]:
 
 
 _SHARES = ("table.optimizer.reuse-sub-plan-enabled", "table.optimizer.reuse-source-enabled")
-_SIMPLIFY = (simplify_filter_condition, simplify_join_condition, push_join_expressions)
+_SIMPLIFY = (simplify_condition, push_join_expressions)
 _REDUCE_PROJECT = InTimeZone(reduce_project)
 _REDUCE = (InTimeZone(reduce_filter), _REDUCE_PROJECT, InTimeZone(reduce_join))
 

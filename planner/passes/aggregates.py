@@ -29,6 +29,7 @@ from stateplan.planner.algebra.relations import (
     some_fields,
     transform_up,
     unique_names,
+    with_expressions,
 )
 from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.binding.grouping import project_names
@@ -487,13 +488,10 @@ def _joined_with_distinct(
     return Project(new, tuple(refs_to(new, [field_map[f] for f in fields])), tuple(n for n, _ in rel.fields))
 
 
-def _revealed(rex: Rex) -> Rex:
-    def change(e: Rex) -> Rex | None:
-        if kind(e) != "GROUPING" or not isinstance(e, Call):
-            return None
-        return simplify_preserving_type(call("CASE", e.operands, e.type), "UNKNOWN")
-
-    return rewrite(rex, change)
+def _comparison_of_sets(rex: Rex) -> Rex | None:
+    if kind(rex) != "GROUPING" or not isinstance(rex, Call):
+        return None
+    return simplify_preserving_type(call("CASE", rex.operands, rex.type), "UNKNOWN")
 
 
 def reveal_groupings(rel: Rel) -> Rel | None:
@@ -502,13 +500,7 @@ def reveal_groupings(rel: Rel) -> Rel | None:
 
     Source: Flink's ``DecomposeGroupingSetsRule``, which runs that late.
     """
-    if isinstance(rel, Project):
-        exprs = tuple(_revealed(e) for e in rel.exprs)
-        return None if exprs == rel.exprs else replace(rel, exprs=exprs)
-    if isinstance(rel, Filter):
-        condition = _revealed(rel.condition)
-        return None if condition == rel.condition else replace(rel, condition=condition)
-    return None
+    return with_expressions(rel, lambda e: rewrite(e, _comparison_of_sets))
 
 
 def name_expanded_fields(rel: Rel) -> Rel | None:

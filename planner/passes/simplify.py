@@ -23,6 +23,7 @@ from stateplan.planner.algebra.relations import (
     Window,
     field_names,
     transform_up,
+    with_expressions,
 )
 from stateplan.planner.algebra.table_functions import TableAggregate
 from stateplan.planner.expressions import fold
@@ -87,8 +88,8 @@ def _simplified(condition: Rex) -> Rex | None:
     return None if equal(new, condition) else new
 
 
-def simplify_filter_condition(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Filter):
+def simplify_condition(rel: Rel) -> Rel | None:
+    if not isinstance(rel, (Filter, Join)):
         return None
     condition = _simplified(rel.condition)
     return None if condition is None else replace(rel, condition=condition)
@@ -119,41 +120,23 @@ def simplify_bound_join(rel: Rel) -> Rel | None:
     return None if condition == rel.condition else replace(rel, condition=condition)
 
 
-def simplify_join_condition(rel: Rel) -> Rel | None:
-    if not isinstance(rel, Join):
-        return None
-    condition = _simplified(rel.condition)
-    return None if condition is None else replace(rel, condition=condition)
-
-
 # COALESCE: arguments behind one that is never NULL go, and so do those made equal by the join below.
 #
 # Source: Flink's ``RemoveUnreachableCoalesceArgumentsRule`` and ``SimplifyCoalesceWithEquiJoinConditionRule``.
 
 
-def _reachable(rex: Rex) -> Rex:
-    def change(e: Rex) -> Rex | None:
-        if kind(e) != "COALESCE" or not isinstance(e, Call):
-            return None
-        operands = list(e.operands)
-        first = next((i for i, o in enumerate(operands) if not o.type.nullable), len(operands) - 1)
-        if first == 0 and len(operands) > 0:
-            return cast(operands[0], e.type) if operands[0].type != e.type else operands[0]
-        if first + 1 < len(operands):
-            return replace(e, operands=tuple(operands[: first + 1]))
+def _reachable(rex: Rex) -> Rex | None:
+    if kind(rex) != "COALESCE" or not isinstance(rex, Call):
         return None
-
-    return rewrite(rex, change)
+    operands = list(rex.operands)
+    first = next((i for i, o in enumerate(operands) if not o.type.nullable), len(operands) - 1)
+    if first == 0 and len(operands) > 0:
+        return cast(operands[0], rex.type) if operands[0].type != rex.type else operands[0]
+    return replace(rex, operands=tuple(operands[: first + 1])) if first + 1 < len(operands) else None
 
 
 def remove_unreachable_coalesce_arguments(rel: Rel) -> Rel | None:
-    if isinstance(rel, Project):
-        exprs = tuple(_reachable(e) for e in rel.exprs)
-        return None if exprs == rel.exprs else replace(rel, exprs=exprs)
-    if isinstance(rel, (Filter, Join)):
-        condition = _reachable(rel.condition)
-        return None if condition == rel.condition else replace(rel, condition=condition)
-    return None
+    return with_expressions(rel, lambda e: rewrite(e, _reachable))
 
 
 def simplify_coalesce_of_join_keys(rel: Rel) -> Rel | None:
@@ -176,8 +159,7 @@ def simplify_coalesce_of_join_keys(rel: Rel) -> Rel | None:
                 return cast(kept_ref, e.type) if kept_ref.type.as_nullable() != e.type.as_nullable() else kept_ref
         return None
 
-    exprs = tuple(rewrite(e, change) for e in rel.exprs)
-    return None if exprs == rel.exprs else replace(rel, exprs=exprs)
+    return with_expressions(rel, lambda e: rewrite(e, change))
 
 
 def _index(ref: InputRef) -> int:

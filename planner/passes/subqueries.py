@@ -24,6 +24,7 @@ from stateplan.planner.algebra.relations import (
     replace_inputs,
     some_fields,
     unique_names,
+    with_expressions,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
@@ -57,10 +58,7 @@ def count_subqueries_to_exists(rel: Rel) -> Rel | None:
 
     Source: Flink's ``FlinkRewriteSubQueryRule``.
     """
-    if not isinstance(rel, Filter):
-        return None
-    condition = rewrite(rel.condition, _exists)
-    return None if condition == rel.condition else replace(rel, condition=condition)
+    return with_expressions(rel, lambda e: rewrite(e, _exists)) if isinstance(rel, Filter) else None
 
 
 def _exists(rex: Rex) -> Rex | None:
@@ -87,13 +85,7 @@ def answer_exists(rel: Rel) -> Rel | None:
 
     Source: Calcite's ``SubQueryRemoveRule``.
     """
-    if isinstance(rel, Project):
-        exprs = tuple(rewrite(e, _certain) for e in rel.exprs)
-        return None if exprs == rel.exprs else replace(rel, exprs=exprs)
-    if not isinstance(rel, (Filter, Join)):
-        return None
-    condition = rewrite(rel.condition, _certain)
-    return None if condition == rel.condition else replace(rel, condition=condition)
+    return with_expressions(rel, lambda e: rewrite(e, _certain))
 
 
 def _certain(rex: Rex) -> Rex | None:
