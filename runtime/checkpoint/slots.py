@@ -221,7 +221,7 @@ def laid_out(
     continuation: Continuation | None,
     next_batch: int,
     folder: str,
-    stored: Mapping[int, OperatorEntry] = MappingProxyType({}),
+    origins: Mapping[int, OperatorEntry] = MappingProxyType({}),
 ) -> tuple[JobGraph, Layout]:
     """The job with its slots, and the layout that says so.
 
@@ -231,14 +231,15 @@ def laid_out(
         continuation: how the plan continues from it.
         next_batch: the first micro-batch that will run.
         folder: the checkpoint, for messages.
-        stored: by node of the job, operators of another checkpoint whose state is copied to a new one, slot by slot.
+        origins: by node of the job, operators of another checkpoint whose state is copied to a new one, slot by slot.
 
     Raises:
         CheckpointError: CKPT021, more levels than the checkpoint has; CKPT022, other sources; CKPT024, state that is
             laid out otherwise.
     """
     if before is None or continuation is None:
-        old_layout = _Existing(job.levels, _in_natural_order(job, {s.node: s.node for s in job.sources}), stored=stored)
+        sources = _in_natural_order(job, {s.node: s.node for s in job.sources})
+        old_layout = _Existing(job.levels, sources, origins=origins)
     else:
         old_layout = _existing(job, before, continuation, next_batch, folder)
     entries = _entries(job, old_layout, next_batch, folder)
@@ -265,7 +266,7 @@ class _Existing:
         moves: for those of them whose state has to be rewritten, how.
         free: ranges that hold state of nobody.
         sinks: for each sink that writes in the place of another one, the name under which that one wrote.
-        stored: see :func:`laid_out`.
+        origins: see :func:`laid_out`.
     """
 
     levels: int
@@ -274,7 +275,7 @@ class _Existing:
     moves: Mapping[int, Move] = field(default_factory=dict)
     free: tuple[DroppedEntry, ...] = ()
     sinks: Mapping[int, str] = field(default_factory=dict)
-    stored: Mapping[int, OperatorEntry] = field(default_factory=dict)
+    origins: Mapping[int, OperatorEntry] = field(default_factory=dict)
 
 
 def _existing(job: JobGraph, before: Layout, continuation: Continuation, next_batch: int, folder: str) -> _Existing:
@@ -299,16 +300,16 @@ def _existing(job: JobGraph, before: Layout, continuation: Continuation, next_ba
 
 def _entries(job: JobGraph, old_layout: _Existing, next_batch: int, folder: str) -> tuple[OperatorEntry, ...]:
     """The entries of the operators of a job: an operator that starts empty gets a free range of slots."""
-    owners = (*old_layout.operators.values(), *old_layout.stored.values())
+    owners = (*old_layout.operators.values(), *old_layout.origins.values())
     used_slots = sorted({o.first for o in owners} | {d.first for d in old_layout.free})
     entries: list[OperatorEntry] = []
     for spec in job.operators:
         tables = {table.name: TableEntry.of(spec.kernel, table) for table in spec.kernel.tables}
         old = old_layout.operators.get(spec.node)
         if old is None:
-            copied = old_layout.stored.get(spec.node)
-            first, version = (0, 0) if copied is None else (copied.first, copied.version)
-            if copied is None:
+            origin = old_layout.origins.get(spec.node)
+            first, version = (0, 0) if origin is None else (origin.first, origin.version)
+            if origin is None:
                 first = _free(used_slots, job.key_groups)
                 insort(used_slots, first)
             entry = OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels, version)

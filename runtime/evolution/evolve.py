@@ -460,8 +460,8 @@ class _Evolution:
             labels = slots.setdefault(spark_operator(spec.level, job.levels), {}).setdefault(origin, [])
             labels += [slot_label(entry.first + group) for group in range(job.key_groups)]
         if slots:
-            filled = {spark_operator(job.operators[number].level, job.levels) for number in loads}
-            copy_state(session, self.checkpoint.spark, self.old.spark, self.old.batch, slots, filled)
+            stateful = {spark_operator(job.operators[number].level, job.levels) for number in loads}
+            copy_state(session, self.checkpoint.spark, self.old.spark, self.old.batch, slots, stateful)
 
     # -- what belongs to it ------------------------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ def copy_state(
     origin: SparkCheckpoint,
     batch: int,
     slots: Mapping[int, Mapping[int, Sequence[int]]],
-    filled: Collection[int],
+    stateful: Collection[int],
 ) -> None:
     """Adds state of another checkpoint to one whose micro-batch 0 is done, in a micro-batch 1.
 
@@ -76,7 +76,7 @@ def copy_state(
         origin: the other one.
         batch: the micro-batch whose state is copied.
         slots: for operators of Spark, by operator of the other checkpoint, the grouping keys that they have there.
-        filled: the operators of Spark that already have state.
+        stateful: the operators of Spark that already have state.
     """
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -86,7 +86,7 @@ def copy_state(
     rows = jvm.java.util.HashMap()
     with _named_plainly(checkpoint) as place:
         for number, origins in slots.items():
-            frames = [_state_rows(spark, place, 0, number)] if number in filled else []
+            frames = [_state_rows(spark, place, 0, number)] if number in stateful else []
             for operator, labels in origins.items():
                 frame = _state_rows(spark, plain_name(origin.folder), batch, operator)
                 frames.append(frame.where(F.col("partition_key.slot").isin(list(labels))))
