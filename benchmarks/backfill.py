@@ -26,7 +26,8 @@ def main(keys: int = 500_000, parallelism: int = 2, rounds: int = 2) -> None:
     with work_folder("backfill") as work:
         data, checkpoint, target = (Path(work) / name for name in ("input", "checkpoint", "target"))
         write_files(data, (part for seed in range(10) for part in rows(keys, seed)))
-        counts, sums = (f"SELECT k, {call} FROM src GROUP BY k" for call in ("COUNT(*)", "SUM(v)"))
+        table = "src /*+ OPTIONS('source.max-files-per-trigger' = '1000') */"
+        counts, sums = (f"SELECT k, {call} FROM {table} GROUP BY k" for call in ("COUNT(*)", "SUM(v)"))
         plan(data, checkpoint, counts, parallelism).execute().wait()
         seconds: dict[str, list[float]] = defaultdict(list)
         for number in range(2 * rounds):
