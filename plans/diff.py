@@ -44,6 +44,7 @@ class OperatorDiff:
         reasons: what led to the verdict, for people; empty for identical operators and mere TTLs.
         move: how its state is rewritten, with the verdict ``rewrite``.
         position_changes: of a source, the changes after which its old position means nothing in the new plan.
+        shared_calls: with the verdict ``backfill``, as of :meth:`StateComparison.shared_calls`.
         keepers: ids of the operators of the new plan whose kept rows its state is computed from.
     """
 
@@ -56,6 +57,7 @@ class OperatorDiff:
     move: StateMove | None = None
     position_changes: tuple[Change, ...] = ()
     keepers: frozenset[int] = frozenset()
+    shared_calls: tuple[tuple[int, int], ...] = ()
 
     @property
     def title(self) -> str:
@@ -185,8 +187,9 @@ class _Comparison:
             return replace(diff, verdict="backfill" if has_history else "derive", reasons=reasons, keepers=kept_by)
         problem = obstacle(self.new.graph, node, sources)
         if problem is None:
-            reasons = (*diff.reasons, *late_begins(self.new.graph, node, sources))
-            return replace(diff, verdict="backfill", reasons=reasons)
+            late = late_begins(self.new.graph, node, sources)
+            shared_calls = self.states.shared_calls(self.partners[node.id], node) if diff.old and not late else ()
+            return replace(diff, verdict="backfill", reasons=(*diff.reasons, *late), shared_calls=shared_calls)
         return replace(diff, reasons=(*diff.reasons, problem))
 
     # -- what is the same --------------------------------------------------------------------------------------------

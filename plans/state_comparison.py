@@ -279,6 +279,27 @@ class StateComparison:
             return "derive", reasons, replace(move, form="groups")
         return "rewrite" if simple and not other_phases else "derive", reasons or ["its columns are reordered"], move
 
+    def shared_calls(self, old: ExecNode, new: ExecNode) -> tuple[tuple[int, int], ...]:
+        """The numbers of calls of two aggregates, in the new and the old one, that keep the same if both have read the
+        same rows."""
+        if not isinstance(new, GroupAggregate) or not isinstance(old, GroupAggregate):
+            return ()
+        was, now = self.old.lineages[old.id], self.new.lineages[new.id]
+        keys, _ = self._keys_and_filters(old, new)
+        same_names = self.old.state_name(old) == self.new.state_name(new)
+        if (
+            was.state != now.state
+            or keys[0] != keys[1]
+            or not same_names
+            or any((*self.old.ttls(old), *self.new.ttls(new)))
+        ):
+            return ()
+        return tuple(
+            (number, was.calls.index(meaning))
+            for number, (meaning, (call, retracts)) in enumerate(zip(now.calls, _calls(new), strict=True))
+            if meaning in was.calls and is_simple(call, retracts) and merges_exactly(call)
+        )
+
     def _groups(self, old: GroupAggregate, new: GroupAggregate, move: StateMove) -> Outcome:
         """An aggregate by other keys, or of some of the groups."""
         keys, filters = self._keys(old, new), self._filters(old, new)

@@ -135,12 +135,19 @@ class Evolution:
         anew = {o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None}
         accept = value(options, ACCEPT)
         accept = "backfill" if accept == "none" else accept
+        may_begin_empty = severity(accept) >= severity("reset")
+        shared_calls = {
+            o.new.id: (o.old.id, o.shared_calls)
+            for o in diff.operators
+            if o.new is not None and o.old is not None and o.shared_calls
+        }
         continuation = replace(
             _continuation(old, document, diff, ("rewrite", "derive")),
             anew=frozenset(anew | kept_by.keys()),
+            compared={} if may_begin_empty else shared_calls,
             begins={n.id: at for n in document.graph.nodes if (at := history_begin(n)) is not None},
             keepers=kept_by,
-            may_begin_empty=severity(accept) >= severity("reset"),
+            may_begin_empty=may_begin_empty,
         )
         return Evolution(old, document, diff, continuation, accept)
 

@@ -91,6 +91,8 @@ class Continuation:
         sinks: for each sink, the old one in whose place it writes.
         moves: for each operator whose state has to be rewritten, how.
         anew: the operators whose state is made from the history of their inputs.
+        compared: for those of them that are compared with old state, the old operator, and the numbers of the calls of
+            both that must keep the same.
         begins: for each source whose history begins later than the source, when; ms since 1970.
         keepers: for those of them whose state follows from rows that operators have kept, these operators.
         may_begin_empty: whether those of them may begin empty whose history cannot be read again.
@@ -103,6 +105,7 @@ class Continuation:
     sinks: Mapping[int, int] = field(default_factory=dict)
     moves: Mapping[int, Move] = field(default_factory=dict)
     anew: frozenset[int] = frozenset()
+    compared: Mapping[int, tuple[int, Sequence[tuple[int, int]]]] = field(default_factory=dict)
     begins: Mapping[int, int] = field(default_factory=dict)
     keepers: Mapping[int, frozenset[int]] = field(default_factory=dict)
     may_begin_empty: bool = False

@@ -100,7 +100,7 @@ class Survey:
             secrets=submission.secrets,
         )
         job, layout = laid_out(job, None, None, 1, str(origin))
-        used = set(self.continuation.operators.values())
+        used = {*self.continuation.operators.values(), *(node for node, _ in self.continuation.compared.values())}
         self.entries = [entry for entry in self.old.layout.operators if entry.node in used]
         Origins(self.continuation, self.entries, str(origin)).loads(job, layout, local_time_zone(options))
         self.lost: dict[int, str] = {}
@@ -126,7 +126,9 @@ class Survey:
             costs[node] = Cost(rows, size)
         for node, sources in self._pieces.items():
             keepers = self.continuation.keepers.get(node, frozenset())
-            kept = [sizes.get(self.continuation.operators[keeper], (0, 0)) for keeper in keepers]
+            nodes = [self.continuation.operators[keeper] for keeper in keepers]
+            nodes += [was for was, _ in [self.continuation.compared.get(node, (None, ()))] if was is not None]
+            kept = [sizes.get(was, (0, 0)) for was in nodes]
             read = _history_cost(piece for pieces in sources.values() for piece in pieces)
             costs[node] = replace(read, rows=sum(rows for rows, _ in kept), state_bytes=sum(size for _, size in kept))
         history = {source: pieces for sources in self._pieces.values() for source, pieces in sources.items()}

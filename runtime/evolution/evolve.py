@@ -7,7 +7,7 @@ is.
 
 ``stateplan.json`` is written last: a folder without it is no checkpoint, and is filled anew.
 
-Codes: CKPT001, CKPT004, CKPT005, CKPT024, CKPT041, CKPT050, CKPT053 to CKPT055, CKPT070 to CKPT072.
+Codes: CKPT001, CKPT004, CKPT005, CKPT024, CKPT041, CKPT050, CKPT053 to CKPT056, CKPT070 to CKPT072.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from stateplan.runtime.checkpoint.savepoint import (
     usable_facts,
 )
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, OperatorEntry, SourceEntry, laid_out
+from stateplan.runtime.evolution.comparison import DIFFERS
 from stateplan.runtime.evolution.conversion import StateLoad, loading
 from stateplan.runtime.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
 from stateplan.runtime.evolution.history import History
@@ -114,8 +115,8 @@ def evolve(submission: Submission, origin: AnyPath, old_plan: Callable[[str], Su
         CheckpointError: CKPT070, there is none; CKPT071, the directory has a checkpoint; CKPT072, the old job runs, or
             ended in the middle of a micro-batch; CKPT004, CKPT050, the options do not fit its key groups; CKPT024,
             state does not fit; CKPT054, history cannot be read again; CKPT055, an earlier attempt has begun other
-            corrections; CKPT001, CKPT005, CKPT041, files cannot be read or written; CKPT053, Spark cannot write the
-            state.
+            corrections; CKPT056, history gives other values than state; CKPT001, CKPT005, CKPT041, files cannot be
+            read or written; CKPT053, Spark cannot write the state.
         StateplanError: what keeps the plan from being translated, and from ``check_restart``.
     """
     began = time.monotonic()
@@ -161,6 +162,7 @@ class _Stock:
     def of(snapshot: Snapshot, continuation: Continuation, options: Mapping[str, str], ttls: Record) -> _Stock:
         """The state of the operators in a checkpoint that a continuation uses. Raises CheckpointError CKPT024."""
         used = set(continuation.operators.values())
+        used |= {was for node, (was, _) in continuation.compared.items() if node not in continuation.operators}
         states = operator_states(snapshot, continuation.graph, options, ttls)
         states = tuple(state for state in states if state.node.id in used)
         return _Stock(snapshot, states, Origins(continuation, [s.entry for s in states], str(snapshot.folder)))
@@ -296,7 +298,8 @@ class _Evolution:
         self._run(replace(self.submission, graph=graph), folder, lambda job: history.job(job, files))
         if SparkCheckpoint.of(folder).last_done < 0:
             return []
-        same = Continuation(graph, {node: node for node in history.operators}, {})
+        own_operators = {node: node for node in history.operators}
+        same = Continuation(graph, own_operators, {}, compared=self.continuation.compared)
         return [_Stock.of(Snapshot.open(folder), same, self.options, Record())]
 
     def _run(self, submission: Submission, folder: AnyPath, adapt: Callable[[JobGraph], JobGraph]) -> None:
@@ -444,6 +447,8 @@ class _Evolution:
         except Exception as cause:
             coded = find_encoded(text_of(cause))
             if coded is not None:
+                if coded.code == DIFFERS:  # the history may be another one when the command runs again
+                    self._forget(BACKFILL, but=[])
                 raise coded from cause
             if not is_of_spark(cause):
                 raise

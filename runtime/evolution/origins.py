@@ -19,6 +19,7 @@ from stateplan.runtime.checkpoint.slots import (
     name_before,
     source_columns,
 )
+from stateplan.runtime.evolution.comparison import comparison_of
 from stateplan.runtime.evolution.conversion import (
     Computation,
     Conversion,
@@ -78,9 +79,16 @@ class Origins:
     def loads(self, job: JobGraph, layout: Layout, time_zone: str) -> tuple[StateLoad | None, ...]:
         """Per operator where its state comes from; None for one that begins empty. Raises CheckpointError CKPT024."""
         return tuple(
-            None if (number := self.of(spec)) is None else self._load(spec, entry, number, time_zone)
+            self._comparison(spec) if (number := self.of(spec)) is None else self._load(spec, entry, number, time_zone)
             for spec, entry in zip(job.operators, layout.operators, strict=True)
         )
+
+    def _comparison(self, spec: OperatorSpec) -> StateLoad | None:
+        """What compares state of an operator that is made anew with the old one; None for nothing."""
+        node, calls = self.continuation.compared.get(spec.node, (None, ()))
+        number = next((n for n, entry in enumerate(self.entries) if entry.node == node), None)
+        comparison = None if number is None else comparison_of(spec, self.entries[number], calls)
+        return None if number is None or comparison is None else StateLoad(((number, comparison[0]),), comparison[1])
 
     def kept_inputs(self, job: JobGraph, keepers: Collection[int], time_zone: str) -> tuple[StateLoad | None, ...]:
         """Per operator the rows of its inputs that it has kept, of those that have the ids ``keepers`` in the plan;

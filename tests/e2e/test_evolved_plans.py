@@ -113,6 +113,24 @@ def test_state_that_stays_is_carried_beside_other_state_of_its_level(off: str, s
     assert shop.holds("lines_old", f"lines_{name}") == lines
 
 
+def test_history_that_gives_other_values_than_state_is_refused(shop: Shop) -> None:
+    largest = BY_ITEM.replace("COUNT(*)", "MAX(amount)")
+    plan, file = shop.plan(named("largest", (COUNTS, largest)), "largest"), shop.folder / "orders" / "1.json"
+    text, time = file.read_text(), file.stat().st_mtime_ns
+    file.write_text(text.replace('"amount": 7', '"amount": 8'))
+    os.utime(file, ns=(time, time))
+    try:
+        with pytest.raises(CheckpointError) as error:
+            plan.evolve(shop.folder / "old")
+    finally:
+        file.write_text(text)
+        os.utime(file, ns=(time, time))
+    assert error.value.code == "CKPT056"
+    assert "SUM(amount) sum: 7, SUM(amount) count: 1} became {" in error.value.message
+    evolved, _ = plan.evolve(shop.folder / "old")
+    assert len(evolved.operators) == 1
+
+
 @pytest.mark.parametrize("change", ["removed", "modified"])
 def test_history_that_is_gone_is_refused(change: str, shop: Shop) -> None:
     file = shop.folder / "orders" / "1.json"

@@ -157,7 +157,9 @@ class Play:
         if from_history:
             history = Play(document, self.job.key_groups)
             history.run(0, self.stop)
-            stocks.append((history, Continuation(document.graph, {node: node for node in from_history}, {})))
+            own_operators = {node: node for node in from_history}
+            same = Continuation(document.graph, own_operators, {}, compared=continuation.compared)
+            stocks.append((history, same))
         if continuation.keepers:
             same = Continuation(document.graph, {node: node for node in continuation.keepers}, {})
             stocks.append((self._from_kept_rows(document, continuation), same))
