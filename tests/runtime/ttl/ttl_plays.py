@@ -51,15 +51,16 @@ class Kind:
         node: the title of the operator; the last one of the plan is meant.
         slot: the state that ages.
         write, read, ask: rows of the story; ``read`` is empty where every row that reads also writes.
-        found, lost: the lines of asking when the state is found, and when it is not.
+        found, lost: the lines of asking when the state is found, and when it is not: without the last bracket, and
+            without times at their end.
         asking_writes: whether the row that asks writes the entry anew.
         again_lost: the lines of asking once more after the state was lost, or read for the last time.
         again_found: the same after it was found, where asking writes.
         options: session options for compiling.
         asks_again: whether the row that asks comes through to the operator a second time.
-        event_time: whether its input has event times.
-        marked: whether a row of another key tells the watermark; else a row that asks does, as it is processed before
-            the watermark that it brings.
+        event_time: whether its state can age by event time; PLAN190 refuses that where its input has no event times.
+        marked: whether a row of another key advances the watermark. Otherwise a row that asks does, because it is
+            processed before the watermark that it causes.
     """
 
     query: str
