@@ -285,7 +285,7 @@ class StateComparison:
         if not isinstance(new, GroupAggregate) or not isinstance(old, GroupAggregate):
             return ()
         was, now = self.old.lineages[old.id], self.new.lineages[new.id]
-        keys, _ = self._keys_and_filters(old, new)
+        keys = self._keys(old, new)
         same_names = self.old.state_name(old) == self.new.state_name(new)
         if (
             was.state != now.state
