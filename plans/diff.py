@@ -133,7 +133,8 @@ def compare(old: PlanDocument, new: PlanDocument, past_ttls: Mapping[int, Sequen
         past_ttls: by node of the old plan, the shortest TTL that each of its states has had in the checkpoint, ms; 0
             for one that never had any. Rows may have expired that do not expire by the plan.
     """
-    return _Comparison(PlanSide(old, past_ttls), PlanSide(new)).run()
+    old_side = PlanSide(old, past_ttls)
+    return _Comparison(old_side, PlanSide(new, before=old_side)).run()
 
 
 class _Comparison:

@@ -184,13 +184,45 @@ class Lineage:
         return self.unfiltered or self.rows
 
 
-def lineage(graph: ExecGraph) -> dict[int, Lineage]:
-    """The lineage of each operator, by id."""
+@dataclass(frozen=True)
+class PastTables:
+    """What the tables of a plan have let in.
+
+    Attributes:
+        lenient: the tables that read what is not of the type of its column as NULL, by :func:`lineage_of_table`.
+        nullable: table and name of the columns that can be NULL.
+    """
+
+    lenient: frozenset[str]
+    nullable: frozenset[tuple[str, str]]
+
+    @staticmethod
+    def of(graph: ExecGraph) -> PastTables:
+        scans = [(node, lineage_of_table(node)) for node in graph.nodes if isinstance(node, TableSourceScan)]
+        return PastTables(
+            frozenset(table for node, table in scans if _ignores_errors(node.scan_table_source.table)),
+            frozenset(
+                (table, column.name)
+                for node, table in scans
+                for column in node.output_type.fields
+                if column.type.nullable
+            ),
+        )
+
+
+def lineage(graph: ExecGraph, past_tables: PastTables | None = None) -> dict[int, Lineage]:
+    """The lineage of each operator, by id.
+
+    Args:
+        graph: the plan.
+        past_tables: what the tables of the plan that wrote the state have let in; None for those of ``graph``.
+    """
+    past_tables = past_tables or PastTables.of(graph)
     lineages: dict[int, Lineage] = {}
     meanings = FieldMeanings()
     for node in graph.nodes:
         inputs, types = [lineages[i.id] for i in graph.inputs(node)], graph.input_types(node)
-        lineages[node.id] = replace(_of(node, inputs, types, meanings), meanings=meanings)
+        lineages[node.id] = replace(_of(node, inputs, types, meanings, past_tables), meanings=meanings)
         meanings.types.update(zip(lineages[node.id].fields, field_types(node.output_type), strict=False))
     return lineages
 
@@ -200,9 +232,15 @@ def _hash(*values: Any) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _of(node: ExecNode, inputs: Sequence[Lineage], types: Sequence[LogicalType], meanings: FieldMeanings) -> Lineage:
+def _of(
+    node: ExecNode,
+    inputs: Sequence[Lineage],
+    types: Sequence[LogicalType],
+    meanings: FieldMeanings,
+    past_tables: PastTables,
+) -> Lineage:
     if isinstance(node, TableSourceScan):
-        return _scan(node, meanings)
+        return _scan(node, meanings, past_tables)
     if node.title in ("exchange", "mini-batch-assigner"):  # every micro-batch is a mini-batch
         return replace(inputs[0], state="", calls=(), groups="", row_conditions=frozenset())
     own = _json_of_hashes(node, _meaningful(node), inputs, meanings)
@@ -364,7 +402,7 @@ def lineage_of_table(node: TableSourceScan) -> str:
     return _hash("table", own_data if options and own_data is not None else [table.identifier, options])
 
 
-def _scan(node: TableSourceScan, meanings: FieldMeanings) -> Lineage:
+def _scan(node: TableSourceScan, meanings: FieldMeanings, past_tables: PastTables) -> Lineage:
     spec = node.scan_table_source
     own = meaningful(node)
     table = own.pop("scanTableSource")["table"]
@@ -379,12 +417,15 @@ def _scan(node: TableSourceScan, meanings: FieldMeanings) -> Lineage:
     abilities = ability_meaning(spec.abilities, physical)
     rows = _hash("scan", own, identity, abilities)
     by_name = fmt is not None and fmt.by_name
+    table_hash = lineage_of_table(node)
     fields = []
     for column in node.output_type.fields:
         place = None if by_name or column.name not in physical else physical.index(column.name)
         values = _hash("column", identity, column.name, metadata.get(column.name), place)
+        if not column.type.nullable and (table_hash, column.name) in past_tables.nullable:
+            values = _hash("not null", values)
         # What is no number of a column's type may be NULL, and be one of a wider type.
-        widens = column.name in physical and not _ignores_errors(spec.table)
+        widens = column.name in physical and table_hash not in past_tables.lenient
         fields.append(meanings.typed(values, column.type, widens))
     return Lineage(rows, tuple(fields), "", (), *_before_filters(node, abilities, own, identity, physical, fields))
 

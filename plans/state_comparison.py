@@ -37,7 +37,7 @@ from stateplan.plans.derivation import (
 )
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
-from stateplan.plans.lineage import Lineage, lineage
+from stateplan.plans.lineage import Lineage, PastTables, lineage
 from stateplan.plans.phases import in_one_phase
 from stateplan.plans.value_tables import Grouped, table_sources
 
@@ -60,15 +60,21 @@ class PlanSide:
     Args:
         document: the plan.
         past_ttls: by node, the shortest TTL that each of its states has had, ms; 0 for one that never had any.
+        before: the plan that wrote the state; None if it is this one.
     """
 
-    def __init__(self, document: PlanDocument, past_ttls: Mapping[int, Sequence[int]] | None = None) -> None:
+    def __init__(
+        self,
+        document: PlanDocument,
+        past_ttls: Mapping[int, Sequence[int]] | None = None,
+        before: PlanSide | None = None,
+    ) -> None:
         self.document = document
         self.past_ttls = past_ttls or {}
         self.prints = fingerprints(document.graph)
         self.uids = uids(document.graph, self.prints)
         self.graph: ExecGraph = in_one_phase(document.graph)
-        self.lineages = lineage(self.graph)
+        self.lineages = lineage(self.graph, PastTables.of((before or self).graph))
         self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
 
     def operator(self, node: ExecNode) -> Operator:

@@ -31,7 +31,8 @@ def corrected_sinks(old: PlanDocument, new: PlanDocument, sources: Mapping[int, 
         CheckpointError: CKPT055, a table has other columns than before, or several sinks write it.
     """
     corrected: dict[int, int | None] = {}
-    sides = PlanSide(old), PlanSide(new)
+    old_side = PlanSide(old)
+    sides = old_side, PlanSide(new, before=old_side)
     old_sinks, new_sinks = _sinks(old.graph), _sinks(new.graph)
     for path, sinks in new_sinks.items():
         sink = sinks[0]
