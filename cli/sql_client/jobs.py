@@ -153,25 +153,31 @@ class JobsElsewhere:
     def _look(self) -> None:
         """Looks until none of them runs."""
         while any(state.is_running for state in self.states()) and not self._closed.wait(LOOK_SECONDS):
+            try:
+                statuses = self._statuses()
+            except StateplanError:  # the gateway is away
+                return
             for state in self.states():
                 if state.is_running:
-                    try:
-                        self._states[state.id] = JobState(state.id, self._status(state.id))
-                    except StateplanError:  # the gateway is away, or has forgotten the job
+                    if state.id not in statuses:  # the gateway has forgotten the job
                         return
+                    self._states[state.id] = JobState(state.id, statuses[state.id])
 
-    def _status(self, job_id: str) -> str:
-        operation = self._session.submit(f"DESCRIBE JOB '{job_id}'")
+    def _statuses(self) -> dict[str, str]:
+        """The status of each job of the gateway. DESCRIBE JOB would compare the plans of one with a shadow."""
+        operation = self._session.submit("SHOW JOBS")
         try:
             token: int | None = 0
+            statuses: dict[str, str] = {}
             while token is not None:
                 page = self._session.fetch(operation, token)
                 if page.kind is PageKind.NOT_READY:
                     self._closed.wait(0.2)
                 elif page.rows:
                     names = [column.name for column in page.columns]
-                    return str(page.rows[0][1][names.index("status")])
+                    job_id, status = names.index("job id"), names.index("status")
+                    statuses |= {str(row[job_id]): str(row[status]) for _, row in page.rows}
                 token = page.next_token
-            return "RUNNING"
+            return statuses
         finally:
             self._session.close_operation(operation)
