@@ -1,17 +1,18 @@
-"""What a changed plan did beside the old one, from the same state and over the same input: rows, state and time."""
+"""What a changed plan does beside the old one, from the same state and over the same input: rows, state and time."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, TypeAlias
 
+import polars as pl
+
 from stateplan.common.readable import amount, bytes_text, in_columns
-from stateplan.plans.trial import change_events, key_of
+from stateplan.execnodes.shadows import SIDES
+from stateplan.runtime.shadows import TableChanges
 
 _EXAMPLES = 3
 _HEAD = ("plan", "rows read", "changes", "state rows", "state", "written", "busy per micro-batch")
@@ -21,45 +22,6 @@ Change: TypeAlias = tuple[str, str]
 """What became of a row: ``+I``, it is there, or ``-D``, it is not; and the row as JSON."""
 
 
-@dataclass
-class SinkChanges:
-    """What a plan wrote to the table of a sink, which has rows already.
-
-    Attributes:
-        count: changes.
-        net: how often each row was inserted more than it was deleted; empty if the last change of a key counts.
-        last: the last change of each key.
-    """
-
-    count: int = 0
-    net: Counter[str] = field(default_factory=Counter)
-    last: dict[str, Change] = field(default_factory=dict)
-
-    @staticmethod
-    def read(folder: Path, key: Sequence[str]) -> SinkChanges:
-        """The changes in a sink's files.
-
-        Args:
-            folder: as for :func:`plans.trial.table_rows`.
-            key: columns of the key of which the last change counts; empty if equal rows are counted.
-        """
-        changes = SinkChanges()
-        for old_row, new_row in change_events(folder):
-            changes.count += 1
-            for row, kind in ((old_row, "-D"), (new_row, "+I")):
-                if row is not None and key:
-                    changes.last[key_of(row, key)] = kind, row
-                elif row is not None:
-                    changes.net[row] += 1 if kind == "+I" else -1
-        return changes
-
-    @property
-    def remaining(self) -> Counter[Change]:
-        """The changes that are left where several are of one row."""
-        net: Counter[Change] = Counter({("+I" if n > 0 else "-D", row): abs(n) for row, n in self.net.items() if n})
-        return net + Counter(self.last.values())
-
-
 @dataclass(frozen=True)
 class SinkDifference:
     """How what the plans wrote to the table of a sink differs.
@@ -67,67 +29,132 @@ class SinkDifference:
     Attributes:
         sink: its name.
         counts: how many changes each plan wrote; None for a plan that does not write to it.
-        only_old, only_new: what only one of the plans did to a row.
-        different: rows that both wrote for one key, by the old and by the new plan.
+        equal: rows to which both plans did the same.
+        only_old, only_new: how many rows only one of the plans changed, or else than the other one.
+        different: how many rows both wrote for one key with other values.
+        old_examples, new_examples: some of what only one of the plans did.
+        pairs: some of the different rows, by the old and by the new plan.
+        end: the micro-batch at which the comparison ended, because too much differed; None if it has not.
     """
 
     sink: str
     counts: tuple[int | None, int | None]
-    only_old: Counter[Change]
-    only_new: Counter[Change]
-    different: tuple[tuple[str, str], ...] = ()
+    equal: int = 0
+    only_old: int = 0
+    only_new: int = 0
+    different: int = 0
+    old_examples: tuple[Change, ...] = ()
+    new_examples: tuple[Change, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    end: int | None = None
 
     @staticmethod
-    def of(sink: str, old: SinkChanges | None, new: SinkChanges | None) -> SinkDifference:
-        """Compares what the plans wrote; None for a plan without the sink."""
-        counts = (None if old is None else old.count, None if new is None else new.count)
-        before, after = old or SinkChanges(), new or SinkChanges()
-        only_old, only_new = before.remaining - after.remaining, after.remaining - before.remaining
-        different = []
-        for key in sorted(before.last.keys() & after.last.keys()):
-            change, other = before.last[key], after.last[key]
-            if change != other and change[0] == other[0]:
-                del only_old[change], only_new[other]
-                if change[0] == "+I":  # of a deleted row, only the key counts
-                    different.append((change[1], other[1]))
-        return SinkDifference(sink, counts, only_old, only_new, tuple(different))
+    def of(sink: str, writers: tuple[bool, bool], changes: TableChanges) -> SinkDifference:
+        """Compares what the plans wrote.
+
+        Args:
+            sink: its name.
+            writers: which of the plans write it.
+            changes: of both.
+        """
+        old, new = (count if writes else None for count, writes in zip(changes.counts, writers, strict=True))
+        empty = SinkDifference(sink, (old, new), end=changes.end)
+        if changes.rows is None or changes.end is not None:
+            return empty
+        return (_by_key if "key" in changes.rows.columns else _by_row)(empty, changes.rows)
 
     @property
     def total(self) -> int:
         """Rows that differ."""
-        return self.only_old.total() + self.only_new.total() + len(self.different)
+        return self.only_old + self.only_new + self.different
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data, with a few examples."""
+        examples = {"onlyOld": self.old_examples, "onlyNew": self.new_examples}
         return {
             "sink": self.sink,
             "changes": {"old": self.counts[0], "new": self.counts[1]},
-            "onlyOld": self.only_old.total(),
-            "onlyNew": self.only_new.total(),
-            "different": len(self.different),
+            "equal": self.equal,
+            "onlyOld": self.only_old,
+            "onlyNew": self.only_new,
+            "different": self.different,
+            **({} if self.end is None else {"endedAt": self.end}),
             "examples": {
-                "onlyOld": [{"kind": kind, "row": json.loads(row)} for kind, row in _examples(self.only_old)],
-                "onlyNew": [{"kind": kind, "row": json.loads(row)} for kind, row in _examples(self.only_new)],
-                "different": [{"old": json.loads(a), "new": json.loads(b)} for a, b in self.different[:_EXAMPLES]],
+                **{name: [{"kind": k, "row": json.loads(row)} for k, row in rows] for name, rows in examples.items()},
+                "different": [{"old": json.loads(a), "new": json.loads(b)} for a, b in self.pairs],
             },
         }
 
     def to_text(self) -> Iterator[str]:
         """Lines for people."""
+        if self.end is not None:
+            yield f"{self.sink}: too many rows differ; the comparison ended with micro-batch {self.end}"
+            return
         writer = {(False, True): "old", (True, False): "new"}.get((self.counts[0] is None, self.counts[1] is None))
         count = amount(self.total, "row")
         yield (
-            f"{self.sink}: {count} differ{'s' * (self.total == 1)}"
+            f"{self.sink}: {count} differ{'s' * (self.total == 1)}, {self.equal:,} equal"
             if writer is None
             else f"{self.sink}: {count}, only of the {writer} plan"
         )
-        yield from (f"  only old   {kind} {row}" for kind, row in _examples(self.only_old))
-        yield from (f"  only new   {kind} {row}" for kind, row in _examples(self.only_new))
-        yield from (f"  different  {old}  became  {new}" for old, new in self.different[:_EXAMPLES])
+        yield from (f"  only old   {kind} {row}" for kind, row in self.old_examples)
+        yield from (f"  only new   {kind} {row}" for kind, row in self.new_examples)
+        yield from (f"  different  {old}  became  {new}" for old, new in self.pairs)
 
 
-def _examples(changes: Counter[Change]) -> Sequence[Change]:
-    return sorted(changes)[:_EXAMPLES]
+def _by_key(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
+    """Compares the last change of each key by each plan. Of a deleted row, only the key counts."""
+    both = rows.filter(pl.col("added_old").is_not_null() & pl.col("added_new").is_not_null())
+    alike = both.filter(pl.col("added_old") == pl.col("added_new"))
+    differs = pl.col("added_old") & (pl.col("row_old") != pl.col("row_new"))
+    different = alike.filter(differs)
+    unlike = rows.filter(pl.col("added_old").ne_missing(pl.col("added_new")))
+    only = [unlike.filter(pl.col(f"added_{side}").is_not_null()) for side in SIDES]
+    examples = [
+        tuple(
+            ("+I" if added else "-D", _shown(row))
+            for added, row in frame.select(f"added_{side}", f"row_{side}").sort(pl.all()).head(_EXAMPLES).rows()
+        )
+        for side, frame in zip(SIDES, only, strict=True)
+    ]
+    return replace(
+        empty,
+        equal=alike.height - different.height,
+        only_old=only[0].height,
+        only_new=only[1].height,
+        different=different.height,
+        old_examples=examples[0],
+        new_examples=examples[1],
+        pairs=tuple(
+            (_shown(old), _shown(new))
+            for old, new in different.select("row_old", "row_new").sort(pl.all()).head(_EXAMPLES).rows()
+        ),
+    )
+
+
+def _by_row(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
+    """Compares how often each plan has inserted each row."""
+    counts = [int(rows[side].abs().sum()) for side in SIDES]
+    examples = [
+        tuple(
+            ("+I" if count > 0 else "-D", _shown(row))
+            for row, count in rows.filter(pl.col(side) != 0).select("row", side).sort("row").head(_EXAMPLES).rows()
+        )
+        for side in SIDES
+    ]
+    written = [count for count in empty.counts if count is not None]
+    return replace(
+        empty,
+        equal=max(0, min(total - own for total, own in zip(written, counts, strict=False))) if len(written) > 1 else 0,
+        only_old=counts[0],
+        only_new=counts[1],
+        old_examples=examples[0],
+        new_examples=examples[1],
+    )
+
+
+def _shown(row: str) -> str:
+    return json.dumps(json.loads(row), ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -165,9 +192,10 @@ class Fork:
     Attributes:
         checkpoint: the original.
         batch: its last finished micro-batch.
-        millis: how long each micro-batch of both plans lasted.
+        millis: how long each micro-batch of both plans lasted, at least the last ones.
         plans: the figures of the old plan and of the new one.
         sinks: of both.
+        count: micro-batches; None for those of ``millis``.
     """
 
     checkpoint: str
@@ -175,6 +203,7 @@ class Fork:
     millis: tuple[float, ...]
     plans: Mapping[str, PlanFigures]
     sinks: tuple[SinkDifference, ...]
+    count: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON-ready data."""
@@ -188,9 +217,23 @@ class Fork:
 
     def to_text(self) -> str:
         """For people."""
-        count = amount(len(self.millis), "micro-batch", "micro-batches") if self.millis else "no new input"
-        times = f" of {_times(self.millis)}" if self.millis else ""
-        lines = [f"from {self.checkpoint}, as after micro-batch {self.batch}: {count}{times}", ""]
+        return "\n".join(
+            (f"from {self.checkpoint}, as after micro-batch {self.batch}: {self._micro_batches}", *self._body)
+        )
+
+    def to_shadow_text(self) -> str:
+        """For people, of a job that runs."""
+        return "\n".join((f"runs the old plan and a shadow of the new one: {self._micro_batches}", *self._body))
+
+    @property
+    def _micro_batches(self) -> str:
+        if not self.millis:
+            return "no new input"
+        count = len(self.millis) if self.count is None else self.count
+        return f"{amount(count, 'micro-batch', 'micro-batches')} of {_times(self.millis)}"
+
+    @property
+    def _body(self) -> Iterator[str]:
         rows = [_HEAD]
         for number, (name, figures) in enumerate(self.plans.items()):
             rows.append(
@@ -204,10 +247,11 @@ class Fork:
                     _times(figures.busy),
                 )
             )
-        lines += in_columns(rows, left=1).rstrip("\n").split("\n")
+        yield ""
+        yield from in_columns(rows, left=1).rstrip("\n").split("\n")
         for sink in self.sinks:
-            lines += ["", *sink.to_text()]
-        return "\n".join([*lines, "", "an operator that both plans have runs once, and counts for both"]) + "\n"
+            yield from ("", *sink.to_text())
+        yield from ("", "an operator that both plans have runs once, and counts for both", "")
 
 
 def _times(millis: Sequence[float]) -> str:

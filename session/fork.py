@@ -1,44 +1,36 @@
 """Runs a changed plan beside the old one, from a copy of the old plan's checkpoint, and gives how they differ.
 
 Both plans run as one job, which a new checkpoint for both begins. So they read the same rows in the same micro-batches,
-and an operator that they have in common runs once. Sinks write changes to files of their own, which are compared then.
+and an operator that they have in common runs once. Sinks write nothing but what is compared then.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import OptionError, RunError, StateplanError
+from stateplan.connectors.blackhole import Nothing
 from stateplan.connectors.protocol import OffsetSource
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.merged_plans import MergedPlan, merge_graphs, require_keys
+from stateplan.execnodes.merged_plans import merge_graphs, require_keys
 from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.execnodes.shadows import SIDES, sink_pairs
+from stateplan.execnodes.shadows import SIDES
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.fork import Fork, PlanFigures, SinkChanges, SinkDifference
+from stateplan.plans.fork import Fork
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.savepoint import copy_finished
-from stateplan.runtime.evolution.estimate import listed_sizes
-from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph
-from stateplan.runtime.metrics.log import read_job, read_metrics
 from stateplan.runtime.scratch import scratch
+from stateplan.runtime.shadows import ShadowSink
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
 from stateplan.session.restart import OUTPUT, Evolution
-from stateplan.session.shadow import both_continue
-from stateplan.session.trial import (
-    NOT_HERE,
-    require_end,
-    table_options,
-    until_now,
-    with_file_sinks,
-)
+from stateplan.session.shadow import both_continue, compare_plans, with_sides
+from stateplan.session.trial import NOT_HERE, require_end, table_options, until_now
 
 if TYPE_CHECKING:
     from stateplan.runtime.job import Job
@@ -104,55 +96,25 @@ class _Trial:
         """Runs both plans. Argument and errors as of :func:`try_from_checkpoint`."""
         restored_plan = self.starter.restore_plans(self.plans)
         merged_plan = merge_graphs(restored_plan.graphs)
+        places = dict(zip(SIDES, merged_plan.places, strict=True))
         ends = all(_is_bounded(node) for node in merged_plan.graph.nodes if isinstance(node, TableSourceScan))
-        graph = with_file_sinks(merged_plan.graph if millis is not None else until_now(merged_plan.graph), self.folder)
+        graph = with_sides(merged_plan.graph, dict(zip(SIDES, restored_plan.graphs, strict=True)), places)
         if millis is None:
+            graph = until_now(graph)
             require_end(graph)
-        continuation = both_continue(self.evolution, dict(zip(SIDES, merged_plan.places, strict=True)))
 
         def adapt(job: JobGraph) -> JobGraph:
             for source in job.sources:
                 if isinstance(source.reader, OffsetSource):
                     source.reader.acknowledges = False
-            return job if ends else replace(job, open_ended=True)
+            sinks = (s if isinstance(s.writer, ShadowSink) else replace(s, writer=Nothing()) for s in job.sinks)
+            return replace(job, sinks=tuple(sinks), open_ended=job.open_ended or not ends)
 
+        continuation = both_continue(self.evolution, places)
         job = self.starter.start_evolved(restored_plan.having(graph), str(self.folder / _COPY), continuation, adapt)
         if not job.wait(None if millis is None else millis / 1000):
             _finish(job)
-        return self._comparison(merged_plan)
-
-    def _comparison(self, merged_plan: MergedPlan) -> Fork:
-        """What the plans did."""
-        folder = self.folder / "checkpoint"
-        snapshot, job, records = Snapshot.open(folder), read_job(folder), read_metrics(folder)
-        sizes = listed_sizes(snapshot, snapshot.layout.operators, self.options)
-        figures = {}
-        for name, place in zip(("old", "new"), merged_plan.places, strict=True):
-            own = {o.uid: o.kind for o in job.operators if o.id in place.values()} if job is not None else {}
-            figures_by_batch = [[f for uid, f in record.operators.items() if uid in own] for record in records]
-            source_figures = (
-                f for record in records for uid, f in record.operators.items() if own.get(uid) == "source"
-            )
-            state_sizes = [size for node, size in sizes.items() if node in place.values()]
-            figures[name] = PlanFigures(
-                int(sum(f.get("rows_in", 0) for f in source_figures)),
-                sum(rows for rows, _ in state_sizes),
-                sum(size for _, size in state_sizes),
-                int(sum(f.get("state_bytes_written", 0) for some in figures_by_batch for f in some)),
-                tuple(sum(f.get("busy_ms", 0.0) for f in some) for some in figures_by_batch),
-            )
-        sinks = tuple(self._sinks(merged_plan.places))
-        millis = tuple(record.ms for record in records)
-        return Fork(self.checkpoint, self.batch, millis, figures, sinks)
-
-    def _sinks(self, places: Sequence[Mapping[int, int]]) -> Iterator[SinkDifference]:
-        """How the sinks differ, in the order of the old plan and then of the new one."""
-        for pair in sink_pairs(*(plan.graph.sinks for plan in self.plans)):
-            changes = [
-                None if sink is None else SinkChanges.read(self.folder / f"sink-{place[sink.id]}", pair.key)
-                for sink, place in zip((pair.old, pair.new), places, strict=True)
-            ]
-            yield SinkDifference.of(pair.name, *changes)
+        return compare_plans(self.folder / "checkpoint", graph, self.options, self.checkpoint, self.batch)
 
 
 def _finish(job: Job) -> None:

@@ -48,8 +48,8 @@ ALTER_OPTIONS = {
     for option in (Option("shadow", OptionType.BOOLEAN, "Runs the plan beside that of the job, without its tables."),)
 }
 _COLUMNS = ("job id", "checkpoint")
-_PATIENCE = 1.0
-"""Seconds within which a job with input has begun a micro-batch."""
+_PATIENCE = 1000.0
+"""Milliseconds within which a job with input has begun a micro-batch."""
 
 
 def run_alter_job(c: Context, node: nodes.AlterJob) -> TableResult:
@@ -200,8 +200,8 @@ class _Alteration:
         starter = self.starter(is_whole=target.continuation is not None)
         starter.check_evolution(target.document, str(self.checkpoint), target.continuation)
         jobs = self.context.session.jobs
+        asked_at = _now()
         jobs.suspend(self.entry, self.place)
-        stopped_at = time.monotonic()
         try:
             evolved, notes = starter.evolve(target.document, str(self.checkpoint), target.continuation)
             try:
@@ -218,7 +218,9 @@ class _Alteration:
         job = result.job
         assert job is not None
         rows = [(job.job_id.replace("-", ""), str(evolved.folder))]
-        downtime = f"switched in {_await_micro_batch(job, stopped_at):.1f} s"
+        last = self.entry.last.recent[-1:] if self.entry.last is not None else ()
+        since = max([asked_at, *(record.started + record.ms for record in last)])
+        downtime = f"switched in {(_first_end(job) - since) / 1000:.1f} s"
         notes = tuple(dict.fromkeys((*target.notes, *notes, *result.notes, downtime)))
         return content("ALTER JOB", _COLUMNS, rows, notes, types=(STRING, STRING))
 
@@ -256,15 +258,20 @@ class _Alteration:
             error.hint = outcome if error.hint is None else f"{error.hint}; {outcome}"
 
 
-def _await_micro_batch(job: Job, since: float) -> float:
-    """Waits for the first micro-batch of a job, if it has input. Returns the seconds from ``since`` to its end, or to
-    the start of the job without one."""
-    started_at = time.monotonic()
-    while not job.metrics and job.is_active:
-        if time.monotonic() - started_at > _PATIENCE and job.view.in_hand is None:
-            return started_at - since
+def _first_end(job: Job) -> float:
+    """When the first micro-batch of a job has ended, ms since 1970; waits for that. Of a job without input, when it has
+    started."""
+    started_at = _now()
+    while not job.metrics:
+        is_idle = job.view.in_hand is None and _now() - started_at > _PATIENCE
+        if is_idle or not job.is_active:
+            return started_at
         time.sleep(0.05)
-    return time.monotonic() - since
+    return job.metrics[0].started + job.metrics[0].ms
+
+
+def _now() -> float:
+    return time.time_ns() / 1_000_000
 
 
 def beside(checkpoint: AnyPath) -> AnyPath:

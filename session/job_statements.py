@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
+from stateplan.common.errors import StateplanError
 from stateplan.common.types import STRING, LogicalType
 from stateplan.common.zone import local_time_zone, tz_of
 from stateplan.planner.dialect import nodes
@@ -50,14 +51,33 @@ def show_jobs(c: Context) -> TableResult:
 
 
 def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
-    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink reports elsewhere."""
+    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink reports elsewhere. Of a job with a
+    shadow, a note says how both plans differ."""
     entry = c.session.jobs.find(node.this.name, c.place(node.this))
     rows = _job_rows(c, [entry])
     if entry.error is None:
-        return content("DESCRIBE JOB", _JOB_COLUMNS, rows, types=_JOB_TYPES)
+        return content("DESCRIBE JOB", _JOB_COLUMNS, rows, _comparison(entry), types=_JOB_TYPES)
     return content(
         "DESCRIBE JOB", (*_JOB_COLUMNS, "error"), [(*row, entry.error) for row in rows], types=(*_JOB_TYPES, STRING)
     )
+
+
+def _comparison(entry: JobEntry) -> list[str]:
+    """How the plans of a running job with a shadow differ."""
+    if entry.job is None or entry.checkpoint is None or entry.plan is None:
+        return []
+    from stateplan.execnodes.shadows import has_shadow
+    from stateplan.plans.document import PlanDocument
+    from stateplan.session.shadow import compare_plans
+
+    graph = PlanDocument.parse(entry.plan).graph
+    if not has_shadow(graph):
+        return []
+    try:
+        fork = compare_plans(entry.checkpoint, graph, entry.options, "", 0)
+    except (StateplanError, OSError) as error:  # a micro-batch that is in hand, or a job that ends just now
+        return [f"the plans cannot be compared now: {error}"]
+    return [fork.to_shadow_text().rstrip("\n")]
 
 
 def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:

@@ -16,13 +16,21 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.merged_plans import MergedPlan, merge_graphs, require_keys
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink
-from stateplan.execnodes.shadows import SHADOW, SIDES, Side, sink_pairs
+from stateplan.execnodes.shadows import SHADOW, SIDES, Side, shadow_pairs, side_of, sink_pairs
 from stateplan.execnodes.side_outputs import side_output
+from stateplan.plans.backfill import upstream
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.fork import Fork, PlanFigures, SinkDifference
 from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.runtime.checkpoint.slots import Continuation
-from stateplan.runtime.shadows import FOLDER
+from stateplan.runtime.evolution.estimate import state_sizes
+from stateplan.runtime.inspect.inspection import Snapshot
+from stateplan.runtime.metrics.log import read_job, read_metrics
+from stateplan.runtime.shadows import FOLDER, record_of
 from stateplan.session.restart import Evolution
+
+_RECENT = 100
+"""The times of this number of micro-batches are reported."""
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,8 @@ class ShadowPlan:
         places = dict(zip(SIDES, merged_plan.places, strict=True))
         if _does_the_same(merged_plan):
             raise RunError("RUN068.same")
-        marks = {places[side][node.id]: side for side in SIDES for node in (old, new)[side == "new"].graph.sinks}
-        sinks = [merged_plan.graph.node(node).replace(stateplan={SHADOW: side}) for node, side in marks.items()]
-        document = PlanDocument.from_graph(merged_plan.graph.replace(sinks), PlanFacts())
-        return ShadowPlan({"old": old, "new": new}, document, places)
+        graph = with_sides(merged_plan.graph, {"old": old.graph, "new": new.graph}, places)
+        return ShadowPlan({"old": old, "new": new}, PlanDocument.from_graph(graph, PlanFacts()), places)
 
     @staticmethod
     def in_checkpoint(folder: AnyPath) -> ShadowPlan:
@@ -86,6 +92,60 @@ class ShadowPlan:
         """How one of them continues from the state of both: it finds all of its own."""
         places = self.places[side]
         return Continuation(self.document.graph, places, places)
+
+
+def with_sides(
+    graph: ExecGraph, plans: Mapping[Side, ExecGraph], places: Mapping[Side, Mapping[int, int]]
+) -> ExecGraph:
+    """Two plans as one, whose sinks say to which of them they belong, but for side outputs.
+
+    Args:
+        graph: the one.
+        plans: the two.
+        places: as of :class:`ShadowPlan`.
+    """
+    marks = {
+        places[side][node.id]: side for side, plan in plans.items() for node in plan.sinks if side_output(node) is None
+    }
+    return graph.replace([graph.node(node).replace(stateplan={SHADOW: side}) for node, side in marks.items()])
+
+
+def compare_plans(folder: AnyPath, graph: ExecGraph, options: Mapping[str, str], origin: str, batch: int) -> Fork:
+    """What both plans have done. Their job may run.
+
+    Args:
+        folder: the checkpoint of the job.
+        graph: the plan, whose sinks say to which of both they belong.
+        options: of the session.
+        origin, batch: the checkpoint that it began from, and its last micro-batch.
+
+    Raises:
+        CheckpointError: the checkpoint cannot be read.
+        OSError: what the plans have written cannot be read.
+    """
+    snapshot, job, records = Snapshot.open(folder), read_job(folder), read_metrics(folder)
+    sizes = state_sizes(snapshot, snapshot.layout.operators, options)
+    figures: dict[str, PlanFigures] = {}
+    for side in SIDES:
+        sinks = (node for node in graph.sinks if side_of(node) == side)
+        nodes = set[int]().union(*(upstream(graph, sink) for sink in sinks))
+        kinds = {o.uid: o.kind for o in job.operators if o.id in nodes} if job is not None else {}
+        by_batch = [[f for uid, f in record.operators.items() if uid in kinds] for record in records]
+        read = (f for record in records for uid, f in record.operators.items() if kinds.get(uid) == "source")
+        own_sizes = [size for node, size in sizes.items() if node in nodes]
+        figures[side] = PlanFigures(
+            int(sum(f.get("rows_in", 0) for f in read)),
+            sum(rows for rows, _ in own_sizes),
+            sum(size for _, size in own_sizes),
+            int(sum(f.get("state_bytes_written", 0) for some in by_batch for f in some)),
+            tuple(sum(f.get("busy_ms", 0.0) for f in some) for some in by_batch[-_RECENT:]),
+        )
+    differences = (
+        SinkDifference.of(pair.name, (pair.old is not None, pair.new is not None), record_of(folder, number).read())
+        for number, pair in enumerate(shadow_pairs(graph))
+    )
+    millis = tuple(record.ms for record in records[-_RECENT:])
+    return Fork(origin, batch, millis, figures, tuple(differences), sum(record.batches for record in records))
 
 
 def both_continue(evolution: Evolution, places: Mapping[Side, Mapping[int, int]]) -> Continuation:

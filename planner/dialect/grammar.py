@@ -254,7 +254,8 @@ STATEMENTS: tuple[Grammar, ...] = (
             "DESCRIBE CATALOG | DATABASE | FUNCTION [EXTENDED] name",
             "DESCRIBE JOB 'id'",
         ),
-        "prints the columns of a table or view, or the properties of an object or a job",
+        "prints the columns of a table or view, or the properties of an object or a job. Of a job with a shadow, it "
+        "compares both plans: see [ALTER JOB](#alter-job)",
         "DESCRIBE orders",
     ),
     Grammar(

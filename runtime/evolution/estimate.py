@@ -117,9 +117,7 @@ class Survey:
     def estimate(self) -> Estimate:
         """What it costs. The sizes of state are those of the metrics of the job, or else of the lists of stored runs,
         which Spark reads. Raises CheckpointError CKPT045."""
-        sizes = _logged_sizes(self.old, self.entries)
-        if sizes is None:
-            sizes = listed_sizes(self.old, self.entries, self.options)
+        sizes = state_sizes(self.old, self.entries, self.options)
         costs: dict[int, Cost] = {}
         for node, origin in self.continuation.operators.items():
             rows, size = sizes.get(origin, (0, 0))
@@ -168,7 +166,15 @@ def _logged_sizes(old: Snapshot, entries: Sequence[OperatorEntry]) -> dict[int, 
     return sizes
 
 
-def listed_sizes(
+def state_sizes(
+    old: Snapshot, entries: Sequence[OperatorEntry], options: Mapping[str, str]
+) -> dict[int, tuple[int, int]]:
+    """Rows and bytes of state by node of the plan of a checkpoint. Raises CheckpointError CKPT045."""
+    sizes = _logged_sizes(old, entries)
+    return _listed_sizes(old, entries, options) if sizes is None else sizes
+
+
+def _listed_sizes(
     old: Snapshot, entries: Sequence[OperatorEntry], options: Mapping[str, str]
 ) -> dict[int, tuple[int, int]]:
     """Rows and bytes by node of the old plan, from the lists of stored runs of its key groups."""

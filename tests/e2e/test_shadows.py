@@ -51,6 +51,11 @@ def id_of(result: TableResult) -> str:
     return str(job_id)
 
 
+def report(env: TableEnvironment, job_id: str) -> list[str]:
+    (note,) = env.execute_sql(f"DESCRIBE JOB '{job_id}'").notes
+    return note.splitlines()
+
+
 def begin(work: Work, env: TableEnvironment) -> str:
     """A job with a shadow. Returns its id."""
     work.add("a", (1, 2, "00:00:00"), (2, 5, "00:00:01"))
@@ -62,6 +67,16 @@ def begin(work: Work, env: TableEnvironment) -> str:
     work.add("b", (1, 3, "00:00:02"), (2, 4, "00:00:03"))
     until(lambda: work.holds() == {(1, 2, 5), (2, 2, 9)}, "the old plan writes")
     until(lambda: lines(work) == [line(1, 2), line(1, 3), line(2, 4), line(2, 5)], "the old plan writes lines")
+    until(lambda: "no new input" not in report(env, id_of(shadow))[0], "the figures of the micro-batch")
+    report_lines = report(env, id_of(shadow))
+    assert report_lines[0].startswith("runs the old plan and a shadow of the new one: ")
+    figures = {words[1]: words for words in map(str.split, report_lines) if words[:1] == ["the"]}
+    assert figures["old"][3:5] == ["2", "6"] and figures["new"][3:5] == ["2", "5"], "rows read, and changes"
+    at = report_lines.index("lines: 1 row differs, 1 equal")
+    assert report_lines[at + 1] == '  only old   +I {"k": 1, "v": 3}'
+    at = report_lines.index("counts: 2 rows differ, 0 equal")
+    rows = ['{"k": 1, "n": 2, "s": 5}', '{"k": 1, "n": 2, "s": 3}']
+    assert report_lines[at + 1] == f"  different  {rows[0]}  became  {rows[1]}"
     return id_of(shadow)
 
 

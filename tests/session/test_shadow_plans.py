@@ -1,0 +1,101 @@
+"""A plan and its shadow as one plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stateplan.common.errors import OptionError, RunError
+from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.shadows import has_shadow, shadow_pairs, side_of
+from stateplan.plans.document import PlanDocument
+from stateplan.runtime.jobgraph import ToSink, targets
+from stateplan.runtime.shadows import ShadowSink
+from stateplan.runtime.translate import translate
+from stateplan.session.environment import TableEnvironment
+from stateplan.session.shadow import ShadowPlan
+
+TABLES = (
+    "CREATE TABLE src (k INT, v BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen')",
+    "CREATE TABLE counts (k INT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'print')",
+    "CREATE TABLE discarded (k INT, n BIGINT) WITH ('connector' = 'blackhole')",
+    "CREATE TABLE lines (k INT, v BIGINT) WITH ('connector' = 'print')",
+    "CREATE TABLE late (row_json STRING) WITH ('connector' = 'print')",
+)
+COUNTS = "INSERT INTO counts SELECT k, COUNT(*) FROM src GROUP BY k"
+LINES = "INSERT INTO lines SELECT k, v FROM src"
+
+
+def plan(*inserts: str, **options: str) -> PlanDocument:
+    env = TableEnvironment.create({key.replace("__", "-").replace("_", "."): text for key, text in options.items()})
+    for statement in TABLES:
+        env.execute_sql(statement)
+    compiled = env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {'; '.join(inserts)}; END")
+    return PlanDocument.parse(compiled.as_json_string())
+
+
+def test_both_plans_are_one_whose_sinks_say_to_which_they_belong() -> None:
+    old, new = plan(COUNTS, LINES), plan(COUNTS, f"{LINES} WHERE v > 3")
+    shadow = ShadowPlan.of(old, new)
+    graph = shadow.document.graph
+    assert has_shadow(graph) and not has_shadow(old.graph)
+    pairs = shadow_pairs(graph)
+    assert [(pair.name, pair.key) for pair in pairs] == [("counts", ("k",)), ("lines", ())]
+    assert all(pair.old is not None and pair.new is not None for pair in pairs)
+    common = set(shadow.places["old"].values()) & set(shadow.places["new"].values())
+    assert {"stream-exec-group-aggregate", "stream-exec-exchange"} <= {graph.node(number).name for number in common}
+    assert not any(isinstance(graph.node(number), Sink) for number in common)
+    for side, document in shadow.plans.items():
+        continuation = shadow.alone(side)
+        for node in document.graph.nodes:
+            was = graph.node(continuation.operators[node.id])
+            assert was.meaning() == node.meaning()
+            assert not isinstance(node, Sink) or side_of(was) == side
+
+
+def test_the_new_plan_writes_nothing_and_both_are_recorded(tmp_path: Path) -> None:
+    graph = ShadowPlan.of(plan(COUNTS, LINES), plan(COUNTS, f"{LINES} WHERE v > 3")).document.graph
+    job = translate(graph, {"execution.checkpointing.dir": str(tmp_path)}, 4)
+    sides = [sink.writer.side if isinstance(sink.writer, ShadowSink) else None for sink in job.sinks]
+    assert sorted(map(str, sides)) == ["None", "None", "new", "new", "old", "old"]
+    folders = [sink.writer.record.folder.name for sink in job.sinks if isinstance(sink.writer, ShadowSink)]
+    assert sorted(folders) == ["0", "0", "1", "1"]
+    reached = [
+        to.sink for part in (*job.sources, *job.operators) for to in targets(part.pipeline) if isinstance(to, ToSink)
+    ]
+    assert sorted(reached) == list(range(6))
+
+
+def test_both_plans_survive_in_the_checkpoint(tmp_path: Path) -> None:
+    shadow = ShadowPlan.of(plan(COUNTS), plan(COUNTS.replace("COUNT(*)", "MAX(v)")))
+    shadow.write(tmp_path)
+    again = ShadowPlan.in_checkpoint(tmp_path)
+    assert again.places == shadow.places and again.document.text == shadow.document.text
+
+
+@pytest.mark.parametrize("other", [(COUNTS, LINES), (LINES, COUNTS)])
+def test_a_plan_that_does_the_same_is_refused(other: tuple[str, ...]) -> None:
+    with pytest.raises(RunError) as error:
+        ShadowPlan.of(plan(COUNTS, LINES), plan(*other))
+    assert error.value.code == "RUN068"
+
+
+def test_tables_that_cannot_be_compared_are_refused() -> None:
+    window = (
+        "INSERT INTO counts SELECT CAST(1 AS INT), COUNT(*) FROM "
+        "TABLE(TUMBLE(TABLE src, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_start, window_end"
+    )
+    with pytest.raises(RunError, match="late"):
+        ShadowPlan.of(plan(COUNTS), plan(window, late__rows_table="late"))
+    with pytest.raises(OptionError) as error:
+        ShadowPlan.of(
+            plan("INSERT INTO discarded SELECT k, COUNT(*) FROM src GROUP BY k"),
+            plan("INSERT INTO discarded SELECT k + 1, COUNT(*) FROM src GROUP BY k"),
+        )
+    assert error.value.code == "OPT169"
+    with pytest.raises(RunError, match="by other columns"):
+        ShadowPlan.of(
+            plan("INSERT INTO discarded SELECT k, COUNT(*) FROM src GROUP BY k"),
+            plan("INSERT INTO discarded SELECT CAST(COUNT(*) AS INT), v FROM src GROUP BY v"),
+        )
