@@ -3,9 +3,11 @@
     python -m scripts.alteration_kills [--kills 10] [--seed 1]
 
 A job counts rows that arrive in files. Again and again it gets another plan: one with a second aggregate, whose state
-is made from history, and then the one without it. The gateway is killed at an instant of that, and another one starts
+is made from history, and then the one without it. The new plan takes the place of the old one at once, or runs as its
+shadow until COMMIT or ROLLBACK. The gateway is killed at an instant of one of these statements, and another one starts
 on its folder. Then more rows arrive. Exactly one job has to run, and its counts have to be those of all rows. So have
-those of the second aggregate, for the values that have just arrived.
+those of the second aggregate, for the values that have just arrived. Both plans count the same, so a shadow has to
+agree.
 
 Exit code 1 when rows differ.
 """
@@ -18,8 +20,9 @@ import random
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -40,7 +43,8 @@ TABLES = (
 COUNTS = "INSERT INTO counts SELECT k, COUNT(*) FROM arriving GROUP BY k"
 SEEN = "INSERT INTO seen SELECT v, COUNT(*) FROM arriving GROUP BY v"
 PLANS = {"one": (COUNTS,), "two": (COUNTS, SEEN)}
-SECONDS = 180
+KINDS = ("alter", "shadow", "COMMIT", "ROLLBACK")
+SECONDS = 300
 
 
 class World:
@@ -101,6 +105,12 @@ class World:
         last = {c["after"]["v"]: c["after"]["n"] for c in self._changes("seen") if c["after"] is not None}
         return all(last.get(v) == totals[v] for v in values)
 
+    def shadow_agrees(self) -> bool:
+        """Whether the plans of the job count the same."""
+        (job,) = self.running()
+        page = self.session.first(self.session.submit(f"DESCRIBE JOB '{job}'"))
+        return any("counts: 0 rows differ" in note for note in page.get("notes", ()))
+
     def _changes(self, sink: str) -> list[dict[str, dict[str, int] | None]]:
         files = sorted((self.folder / sink).glob("part-*"), key=lambda path: path.stat().st_mtime_ns)
         return [json.loads(line) for path in files for line in path.read_text().splitlines()]
@@ -117,51 +127,86 @@ def main(
         world.arrive(dice)
         world.session.start(f"EXECUTE PLAN '{world.folder / 'one.json'}'")
         _wait(world.is_right)
-        current, seconds = "one", 60.0
+        current, seconds = Current("one"), dict.fromkeys(KINDS, 40.0)
+        kinds: Counter[str] = Counter()
         try:
             for number in range(1, kills + 1):
                 (job,) = world.running()
-                wanted = "two" if current == "one" else "one"
-                after, began = dice.uniform(0, seconds), time.monotonic()
-                ended = _alter(world, job, world.folder / f"{wanted}.json", after)
+                kind = dice.choice(KINDS[2:] if current.shadow is not None else KINDS[:2])
+                after, began = dice.uniform(0, seconds[kind]), time.monotonic()
+                ended = _alter(world, current.statement(kind, job, world.folder), after)
                 if ended:
-                    seconds = min(seconds, time.monotonic() - began)
+                    seconds[kind] = min(seconds[kind], time.monotonic() - began)
                 world.gateway.kill()
                 world.start()
                 values = world.arrive(dice)
                 right = _wait(world.is_right)
-                current = _plan_of(world) if right else current
-                if right and current == "two":
+                current = Current.of(world) if right else current
+                if right and current.plan == "two":
                     right = _wait(partial(world.has_seen, values))
+                if right and current.shadow is not None:
+                    right = _wait(world.shadow_agrees)
                 wrong += not right
-                what = "at its end" if ended else f"after {after:.1f} s"
-                print(f"{number}: killed {what}, plan {current} continues: {'right' if right else 'WRONG'}", flush=True)
+                kinds[kind] += 1
+                when = "at its end" if ended else f"after {after:.1f} s"
+                verdict = "right" if right else "WRONG"
+                print(f"{number}: {kind} killed {when}, {current} continues: {verdict}", flush=True)
                 if not right:
                     break
         finally:
             world.gateway.kill()
-    print(f"{number} kills, {wrong} wrong")
+    print(f"{number} kills ({', '.join(f'{n} of {kind}' for kind, n in kinds.items())}), {wrong} wrong")
     return int(bool(wrong))
 
 
-def _alter(world: World, job: str, plan: Path, seconds: float) -> bool:
-    """Gives a job another plan, and waits at most so long. Returns whether that was enough."""
+@dataclass(frozen=True)
+class Current:
+    """What a job runs.
+
+    Attributes:
+        plan: that writes the tables.
+        shadow: that runs beside it.
+    """
+
+    plan: str
+    shadow: str | None = None
+
+    def __str__(self) -> str:
+        return f"plan {self.plan}" + ("" if self.shadow is None else f" with a shadow of {self.shadow}")
+
+    def statement(self, kind: str, job: str, folder: Path) -> str:
+        """The statement that changes it."""
+        if kind in ("COMMIT", "ROLLBACK"):
+            return f"ALTER JOB '{job}' {kind}"
+        other = "two" if self.plan == "one" else "one"
+        shadow = " WITH ('shadow' = 'true')" if kind == "shadow" else ""
+        return f"ALTER JOB '{job}' USING PLAN '{folder / other}.json'{shadow}"
+
+    @staticmethod
+    def of(world: World) -> Current:
+        """What the job runs that has not ended."""
+        (job,) = world.running()
+        plan = world.folder / "gateway" / "state" / "jobs" / job / "checkpoint" / "plan.json"
+        tables: dict[str | None, set[str]] = defaultdict(set)
+        for node in json.loads(plan.read_text())["nodes"]:
+            if "dynamicTableSink" in node:
+                table = node["dynamicTableSink"]["table"]["identifier"]
+                tables[node["stateplan"].get("shadow")].add(table)
+        names = {side: "two" if any("`seen`" in name for name in some) else "one" for side, some in tables.items()}
+        return Current(names[None]) if None in names else Current(names["old"], names["new"])
+
+
+def _alter(world: World, statement: str, seconds: float) -> bool:
+    """Runs a statement, and waits at most so long. Returns whether that was enough."""
 
     def alter() -> None:
         with contextlib.suppress(FailedError, httpx.HTTPError, AssertionError):  # the gateway was killed meanwhile
-            world.session.run(f"ALTER JOB '{job}' USING PLAN '{plan}'")
+            world.session.run(statement)
 
     thread = threading.Thread(target=alter, daemon=True)
     thread.start()
     thread.join(seconds)
     return not thread.is_alive()
-
-
-def _plan_of(world: World) -> str:
-    """Which plan the job runs that has not ended."""
-    (job,) = world.running()
-    plan = world.folder / "gateway" / "state" / "jobs" / job / "checkpoint" / "plan.json"
-    return "two" if "`seen`" in plan.read_text() else "one"
 
 
 def _wait(is_true: Callable[[], bool]) -> bool:
