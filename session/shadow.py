@@ -7,15 +7,19 @@ Codes: OPT169, RUN067, RUN068.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stateplan.common.errors import RunError
 from stateplan.common.paths import AnyPath, write_whole
+from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.merged_plans import MergedPlan, merge_graphs, require_keys
+from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.sink import Sink
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.shadows import SHADOW, SIDES, Side, shadow_pairs, side_of, sink_pairs
 from stateplan.execnodes.side_outputs import side_output
 from stateplan.plans.backfill import upstream
@@ -65,6 +69,7 @@ class ShadowPlan:
         places = dict(zip(SIDES, merged_plan.places, strict=True))
         if _does_the_same(merged_plan):
             raise RunError("RUN068.same")
+        _require_one_reader(merged_plan.graph, (old.graph, new.graph))
         graph = with_sides(merged_plan.graph, {"old": old.graph, "new": new.graph}, places)
         return ShadowPlan({"old": old, "new": new}, PlanDocument.from_graph(graph, PlanFacts()), places)
 
@@ -182,6 +187,27 @@ def _require_comparable(graph: ExecGraph) -> None:
             raise RunError("RUN068", table=table, why="late rows and invalid input are not")
         if not node.written_fields:
             raise RunError("RUN068", table=table, why="the plan does not say what its columns are")
+
+
+def _require_one_reader(graph: ExecGraph, plans: Sequence[ExecGraph]) -> None:
+    """Raises RunError RUN068, when two plans as one read a table more often than each, and it serves one reader."""
+    alone = [_single_readers(plan) for plan in plans]
+    for table, count in _single_readers(graph).items():
+        if count > max(counts[table] for counts in alone):
+            why = f"the plans read it differently, and {table[1]}"
+            raise RunError("RUN068", table=table[0], why=why)
+
+
+def _single_readers(graph: ExecGraph) -> Counter[tuple[str, str]]:
+    """How often a plan reads each table that serves one reader, with the reason."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for node in graph.nodes:
+        table = table_of(node) if isinstance(node, TableSourceScan) else None
+        options = table.resolved_table.options if table is not None and table.resolved_table is not None else None
+        connector = known_connector(options) if options else None
+        if table is not None and connector is not None and connector.single_reader is not None:
+            counts[table.summary, connector.single_reader] += 1
+    return counts
 
 
 def _sinks(nodes: Iterable[ExecNode]) -> list[Sink]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,15 +22,19 @@ TABLES = (
     "CREATE TABLE counts (k INT, n BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'print')",
     "CREATE TABLE discarded (k INT, n BIGINT) WITH ('connector' = 'blackhole')",
     "CREATE TABLE lines (k INT, v BIGINT) WITH ('connector' = 'print')",
+    "CREATE TABLE rows_of_slot (a INT, b INT, c TIMESTAMP(3), PRIMARY KEY (a) NOT ENFORCED) WITH ("
+    "'connector' = 'postgres-cdc', 'hostname' = 'h', 'username' = 'u', 'password' = '${env:PW}', "
+    "'database-name' = 'd', 'schema-name' = 's', "
+    "'table-name' = 't', 'slot.name' = 'x')",
     "CREATE TABLE late (row_json STRING) WITH ('connector' = 'print')",
 )
 COUNTS = "INSERT INTO counts SELECT k, COUNT(*) FROM src GROUP BY k"
 LINES = "INSERT INTO lines SELECT k, v FROM src"
 
 
-def plan(*inserts: str, **options: str) -> PlanDocument:
+def plan(*inserts: str, tables: Sequence[str] = TABLES, **options: str) -> PlanDocument:
     env = TableEnvironment.create({key.replace("__", "-").replace("_", "."): text for key, text in options.items()})
-    for statement in TABLES:
+    for statement in tables:
         env.execute_sql(statement)
     compiled = env.compile_plan_sql(f"EXECUTE STATEMENT SET BEGIN {'; '.join(inserts)}; END")
     return PlanDocument.parse(compiled.as_json_string())
@@ -99,3 +104,11 @@ def test_tables_that_cannot_be_compared_are_refused() -> None:
             plan("INSERT INTO discarded SELECT k, COUNT(*) FROM src GROUP BY k"),
             plan("INSERT INTO discarded SELECT CAST(COUNT(*) AS INT), v FROM src GROUP BY v"),
         )
+
+
+def test_a_table_with_one_reader_is_read_once() -> None:
+    query = "INSERT INTO counts SELECT a, COUNT(*) FROM rows_of_slot WHERE {0} > 1 GROUP BY a"
+    assert ShadowPlan.of(plan(query.format("b")), plan(query.format("a")))
+    timed = [table.replace("c TIMESTAMP(3),", "c TIMESTAMP(3), WATERMARK FOR c AS c,") for table in TABLES]
+    with pytest.raises(RunError, match="its replication slot serves one reader"):
+        ShadowPlan.of(plan(query.format("b")), plan(query.format("a"), tables=timed))
