@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.readable import amount, bytes_text
+from stateplan.common.readable import amount, bytes_text, roughly
 from stateplan.plans.diff import OperatorDiff
 from stateplan.plans.verdicts import Verdict
 from stateplan.session.restart import Evolution
@@ -128,7 +128,8 @@ def _preview(operator: OperatorDiff, evolution: Evolution, estimate: Estimate) -
 
 
 def _cost_text(cost: Cost) -> str:
-    return " and ".join(_cost_parts(cost)) or "nothing"
+    parts = " and ".join(_cost_parts(cost)) or "nothing"
+    return parts if cost.seconds is None or cost.seconds < 1 else f"{parts}, in about {roughly(cost.seconds)}"
 
 
 def _cost_parts(cost: Cost) -> Iterator[str]:
@@ -140,11 +141,12 @@ def _cost_parts(cost: Cost) -> Iterator[str]:
         yield f"{amount(cost.parts, 'part')} of history"
 
 
-def _cost_json(cost: Cost) -> dict[str, int]:
+def _cost_json(cost: Cost) -> dict[str, float | None]:
     return {
         "stateRows": cost.rows,
         "stateBytes": cost.state_bytes,
         "historyFiles": cost.files,
         "historyParts": cost.parts,
         "historyBytes": cost.history_bytes,
+        "seconds": None if cost.seconds is None else round(cost.seconds, 3),
     }

@@ -21,11 +21,12 @@ from stateplan.runtime.checkpoint.rescale import check_key_groups
 from stateplan.runtime.checkpoint.slots import OperatorEntry, laid_out
 from stateplan.runtime.evolution.history import History, HistorySource, Piece
 from stateplan.runtime.evolution.origins import Origins
+from stateplan.runtime.evolution.rates import Rates, reached
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.inspect.stored_state import run_on_spark, stored_manifests
-from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
 from stateplan.runtime.metrics.log import recent_metrics
 from stateplan.runtime.spark.session import session
 from stateplan.runtime.spark.tweaks import Tweaks
@@ -43,6 +44,7 @@ class Cost:
         files: of history.
         parts: of history that is not in files: instants of a replay, ranges of rows.
         history_bytes: of these files.
+        seconds: how long it takes, by the metrics of the old job; None where they do not say it.
     """
 
     rows: int = 0
@@ -50,6 +52,7 @@ class Cost:
     files: int = 0
     parts: int = 0
     history_bytes: int = 0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -105,10 +108,13 @@ class Survey:
         Origins(self.continuation, self.entries, str(origin)).loads(job, layout, local_time_zone(options))
         self.lost: dict[int, str] = {}
         self._pieces: dict[int, Mapping[int, Sequence[Piece]]] = {}
+        self._makers: dict[int, Sequence[OperatorSpec]] = {}
         histories = History.all_of(self.old, self.continuation, options)
+        self._begins = {source for history in histories for source in history.begins}
         for node, part in (each for history in histories for each in history.of_operators(job)):
             if not isinstance(part, CheckpointError):
                 self._pieces[node] = _pieces(part)
+                self._makers[node] = reached(part)
             elif self.continuation.may_begin_empty:
                 self.lost[node] = part.message
             else:
@@ -118,23 +124,46 @@ class Survey:
         """What it costs. The sizes of state are those of the metrics of the job, or else of the lists of stored runs,
         which Spark reads. Raises CheckpointError CKPT045."""
         sizes = state_sizes(self.old, self.entries, self.options)
+        rates = Rates.of(self.old)
         costs: dict[int, Cost] = {}
         for node, origin in self.continuation.operators.items():
             rows, size = sizes.get(origin, (0, 0))
-            costs[node] = Cost(rows, size)
+            costs[node] = Cost(rows, size, seconds=rates.writing(origin, size))
+        reading: dict[int, float | None] = {}
+        running: list[float | None] = [cost.seconds for cost in costs.values()]
         for node, sources in self._pieces.items():
             keepers = self.continuation.keepers.get(node, frozenset())
             nodes = [self.continuation.operators[keeper] for keeper in keepers]
             nodes += [was for was, _ in [self.continuation.compared.get(node, (None, ()))] if was is not None]
             kept = [sizes.get(was, (0, 0)) for was in nodes]
             read = _history_cost(piece for pieces in sources.values() for piece in pieces)
-            costs[node] = replace(read, rows=sum(rows for rows, _ in kept), state_bytes=sum(size for _, size in kept))
+            rows, size = (sum(both[place] for both in kept) for place in (0, 1))
+            origins = {
+                source: self.continuation.sources[source] for source in sources if source in self.continuation.sources
+            }
+            heights = {
+                source: rates.rows(origin, sources[source], source not in self._begins)
+                for source, origin in origins.items()
+            }
+            times = {source: rates.reading(origin, heights[source]) for source, origin in origins.items()}
+            time = rates.running(self._makers[node], _sum([rows, *heights.values()]))
+            reading |= times
+            running.append(time)
+            costs[node] = replace(read, rows=rows, state_bytes=size, seconds=_sum([time, *times.values()]))
         history = {source: pieces for sources in self._pieces.values() for source, pieces in sources.items()}
         whole = _history_cost(piece for pieces in history.values() for piece in pieces)
         rows, size = (sum(both[place] for both in sizes.values()) for place in (0, 1))
         return Estimate(
-            self.old.batch, costs, self.lost, Cost(rows, size, whole.files, whole.parts, whole.history_bytes)
+            self.old.batch,
+            costs,
+            self.lost,
+            replace(whole, rows=rows, state_bytes=size, seconds=_sum([*reading.values(), *running])),
         )
+
+
+def _sum(numbers: Sequence[float | None]) -> float | None:
+    """None if one of them is not known, or there are none."""
+    return None if None in numbers or not numbers else sum(number for number in numbers if number is not None)
 
 
 def _pieces(history: JobGraph) -> dict[int, Sequence[Piece]]:

@@ -62,7 +62,10 @@ def test_each_operator_has_its_outcome_its_reason_and_its_cost(spark: object, sh
     assert carried["stateRows"] == 40 and carried["stateBytes"] > 0
     assert derived["stateRows"] == 40 + 14
     size = (shop.folder / "orders" / "1.json").stat().st_size
-    assert backfilled == {"stateRows": 0, "stateBytes": 0, "historyFiles": 1, "historyParts": 0, "historyBytes": size}
+    seconds = [each["seconds"] for each in (carried, derived, backfilled, report["cost"])]
+    assert all(each > 0 for each in seconds) and seconds[-1] == pytest.approx(sum(seconds[:-1]), abs=0.01)
+    history = {"historyFiles": 1, "historyParts": 0, "historyBytes": size}
+    assert backfilled == {"stateRows": 0, "stateBytes": 0, **history, "seconds": seconds[2]}
     assert report["cost"]["stateRows"] == 94 and report["cost"]["historyBytes"] == size
     assert content(shop.folder) == before, "nothing was written"
     assert not (shop.folder / "new").exists()
@@ -71,6 +74,9 @@ def test_each_operator_has_its_outcome_its_reason_and_its_cost(spark: object, sh
 def test_without_metrics_the_lists_of_runs_give_the_sizes(spark: object, shop: Shop) -> None:
     shutil.copytree(shop.folder / "old", shop.folder / "copy", ignore=shutil.ignore_patterns("metrics"))
     logged, listed = preview(shop, "old")[1], preview(shop, "copy")[1]
+    for report in (logged, listed):
+        seconds = [operator["cost"].pop("seconds") for operator in report["operators"]]
+        assert (None in seconds) == (report is listed), "only metrics say how long it takes"
     assert listed["operators"] == logged["operators"]
 
 
