@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stateplan.plans.diff import compare
 from tests.support.evolving import Play, Tables, is_refused, plan_goes_on, replayed, sink
 
 DDL = (
@@ -142,3 +143,25 @@ def test_rows_that_are_not_all_that_counts_do_not_replace_history(
     is_refused(tables, before, after, "would not have seen the earlier rows")
     _, notes = Play(tables.plan(before)).evolve(tables.plan(after))
     assert not any(f"computed from the rows that {keeper}[" in note for note in notes)
+
+
+POSTGRES = (
+    "CREATE TABLE changes (id BIGINT, town STRING, size INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = "
+    "'postgres-cdc', 'hostname' = 'nowhere', 'username' = 'u', 'password' = '${{env:PW}}', 'database-name' = 'd', "
+    "'schema-name' = 's', 'table-name' = 't', 'slot.name' = 'x', 'changelog-mode' = '{mode}');"
+)
+
+
+@pytest.mark.parametrize(("mode", "verdict"), [("upsert", "derive"), ("all", "reset")])
+def test_a_database_that_forgets_its_log_is_not_asked_for_what_was_kept(
+    mode: str, verdict: str, tmp_path: Path
+) -> None:
+    tables = Tables(tmp_path, POSTGRES.format(mode=mode) + sink())
+    old, new = (
+        tables.plan(f"INSERT INTO out1 SELECT town, {calls}, 0 FROM changes GROUP BY town")
+        for calls in ("COUNT(*), SUM(size)", "MAX(size), SUM(size)")
+    )
+    diff = compare(old, new)
+    assert diff.verdict == verdict
+    reasons = [reason for o in diff.operators for reason in o.reasons]
+    assert any("the server forgets its log" in reason for reason in reasons) is (verdict == "reset")
