@@ -314,6 +314,11 @@ class InstantSource(Source[InstantSplit]):
     def instants(self) -> list[int]:
         """On the driver: the distinct instants of the table, ascending."""
 
+    def bytes_to_read(self) -> int | None:
+        """The bytes of all splits, where they say how many they have, and an instant can have many; None otherwise:
+        then the progress is that of the instants."""
+        return None
+
 
 class Lookup(ABC):
     """A table whose rows are looked up when other rows ask for them. Picklable.

@@ -66,20 +66,26 @@ class Forecaster:
                 self._total = self._to_do()
         if not self._total:
             return None
-        figure = "bytes_read" if self._files else "rows_in"
-        if self._virtual:
+        figure = "bytes_read" if self._files or self._bytes is not None else "rows_in"
+        if self._virtual and self._bytes is None:
             amount_done = float(batches)
         else:
             amount_done = self._sum(figure, before) + self._sum(figure, now) * self._finished_share(before, now)
         share = amount_done / self._total
         if share >= 1:
             return None
-        size = int(self._total) if self._files else None
+        size = int(self._total) if figure == "bytes_read" else None
         return Forecast(share, seconds * (1 - share) / share if share > 0 else None, size)
 
     @property
     def _virtual(self) -> bool:
         return any(isinstance(s.reader, InstantSource) for s in self._job.sources)
+
+    @property
+    def _bytes(self) -> int | None:
+        """What a job that begins to read history has to read; None where it is not known, and of other jobs."""
+        sizes = [s.reader.bytes_to_read() if isinstance(s.reader, InstantSource) else None for s in self._job.sources]
+        return None if self._first_batch or None in sizes else sum(size or 0 for size in sizes) or None
 
     @property
     def _files(self) -> list[FileSource]:
@@ -89,6 +95,8 @@ class Forecaster:
         """Bytes, rows or instants of the input of this run; 0 if the total is unknown."""
         if not all(s.reader.bounded for s in self._job.sources):
             return 0.0
+        if self._bytes is not None:
+            return float(self._bytes)
         if self._virtual:
             return float(max(0, self._instants - self._first_batch))
         if self._files:

@@ -83,6 +83,10 @@ class HistorySource(InstantSource):
     def instants(self) -> list[int]:
         return sorted(self.pieces)
 
+    def bytes_to_read(self) -> int | None:
+        sizes = [piece.split.byte_count for some in self.pieces.values() for piece in some if piece.size]
+        return sum(sizes) if all(sizes) else None
+
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[Any]]:
         return [
             AssignedSplit(piece.split, f"{row['seq']}/{piece.seq}", row["now"])

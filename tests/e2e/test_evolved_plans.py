@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from stateplan.common.errors import CheckpointError
-from stateplan.runtime.evolution import evolve
+from stateplan.common.errors import CheckpointError, DataError
+from stateplan.runtime.evolution import evolve, history
 from stateplan.runtime.spark.tweaks import OFF
 from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
@@ -129,6 +129,25 @@ def test_history_that_gives_other_values_than_state_is_refused(shop: Shop) -> No
     assert "SUM(amount) sum: 7, SUM(amount) count: 1} became {" in error.value.message
     evolved, _ = plan.evolve(shop.folder / "old")
     assert len(evolved.operators) == 1
+
+
+def test_a_backfill_continues_where_it_was_interrupted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "TASK_BYTES", 1)  # each file has a micro-batch of its own
+    plan = shop.plan(named("resumed", (LARGE, BY_PRODUCT.replace("orders", "orders WHERE amount > 5"))), "resumed")
+    for broken in ("2.json", "1.json"):
+        file = shop.folder / "orders" / broken
+        text, time = file.read_text(), file.stat().st_mtime_ns
+        file.write_text("{" * 100)
+        os.utime(file, ns=(time, time))
+        try:
+            if broken == "2.json":
+                with pytest.raises(DataError):
+                    plan.evolve(shop.folder / "whole")
+            else:
+                plan.evolve(shop.folder / "whole")  # the first file is not read once more
+        finally:
+            file.write_text(text)
+            os.utime(file, ns=(time, time))
 
 
 @pytest.mark.parametrize("change", ["removed", "modified"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from stateplan.common.types import parse_type
 from stateplan.connectors.listing import file_list, table_files
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.registry import CONNECTORS, FORMATS
+from stateplan.connectors.splits import FileSplit
 from stateplan.runtime.completion_forecast import Forecaster
+from stateplan.runtime.evolution.history import HistorySource, Piece
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.metrics import live
 from stateplan.runtime.metrics.counters import SparkTaskCounters
@@ -91,6 +94,19 @@ def test_other_input(tmp_path: Path) -> None:
     assert found is not None and found.share == 0.25, "of the instants that an earlier run has left"
     endless = job(STATEFUL, connector="datagen")
     assert Forecaster(endless, NOWHERE, 0, 0).look(10, 1, {}, {}) is None
+
+
+def test_history_counts_by_bytes_from_its_beginning_and_by_instants_later(tmp_path: Path) -> None:
+    graph = job(STATEFUL, **files(tmp_path / "in", 60, 40))
+    (source,) = graph.sources
+    paths = [tmp_path / "in" / f"{number}.json" for number in (0, 1)]
+    pieces = {7: [Piece(7, 9, FileSplit(str(path), path.stat().st_size), "") for path in paths]}
+    reader = HistorySource(source.reader, pieces, 1)
+    graph = replace(graph, sources=(replace(source, reader=reader),), operators=())
+    half = Forecaster(graph, NOWHERE, 0, 1).look(10, 0, {}, {source.uid: {"bytes_read": 450}})
+    assert half is not None and (half.share, half.seconds, half.bytes) == (0.5, 10, 900)
+    resumed = Forecaster(graph, NOWHERE, 1, 3).look(10, 1, {}, {source.uid: {"bytes_read": 450}})
+    assert resumed is not None and (resumed.share, resumed.bytes) == (0.5, None)
 
 
 def test_what_an_earlier_run_has_read_is_no_work(tmp_path: Path) -> None:
