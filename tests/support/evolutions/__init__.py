@@ -156,8 +156,9 @@ def outcome_of(pair: Pair, folder: Path) -> str:
         assert error.code == "CKPT003", error
         return f"refused\n{error.message}"
     _check_sources(pair.old.plan, pair.new.plan)
-    # In one phase, a group starts over that was empty in between, also within a micro-batch.
-    without = (BORN,) if _has_phases(pair.old.plan) != _has_phases(pair.new.plan) else ()
+    # In one phase, a group starts over that was empty in between, also within a micro-batch. Kept rows do not say when.
+    by_keepers = any(o.keepers for o in compare(pair.old.plan, pair.new.plan).operators)
+    without = (BORN,) if by_keepers or _has_phases(pair.old.plan) != _has_phases(pair.new.plan) else ()
     state, stop = _states(new, without), _batches(new, pair.stop)
     changes = new.run(stop)
     differences = []
