@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.nodes.base import field_types
-from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.functions.rex import Literal as Constant
@@ -22,10 +21,10 @@ from stateplan.plans.lineage import CallMeaning, Expression, FieldMeanings, Line
 from stateplan.plans.sums import LinearForm, factors, linear_form
 from stateplan.plans.verdicts import Verdict
 
-Form = Literal["columns", "keys", "first", "values", "groups", "rows"]
+Form = Literal["columns", "keys", "first", "values", "groups", "slices", "rows"]
 """How state is moved: only its columns; rows, which may come to another key group; of these only the first of each
-partition; groups with tables of single values; groups, which may come to another key group, or be merged; or rows of an
-input, which pass through the new operator once more."""
+partition; groups with tables of single values; groups, which may come to another key group, or be merged; slices of
+windows likewise; or rows of an input, which pass through the new operator once more."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class StateMove:
 
     Attributes:
         fields: per input, for each of its fields the field of the old input that holds it; None for one that is not
-            stored.
+            stored. Of slices, for each key the place among the old keys.
         calls: for each aggregate call its source.
         form: how it is moved.
         inputs: per input, the input of the old operator whose rows are used; empty for the same.
@@ -124,10 +123,17 @@ class GroupCalls:
     never_null: frozenset[str]
 
     @staticmethod
-    def of(node: GroupAggregate, row: LogicalType, rows: Lineage, calls: Sequence[CallMeaning]) -> GroupCalls:
+    def of(
+        agg_calls: Sequence[AggCall],
+        counts_rows: bool,
+        row: LogicalType,
+        rows: Lineage,
+        calls: Sequence[CallMeaning],
+    ) -> GroupCalls:
         """
         Args:
-            node: the aggregate.
+            agg_calls: of the aggregate.
+            counts_rows: as :attr:`counts_rows`.
             row: the type of its input.
             rows: the lineage of its input.
             calls: what its calls compute.
@@ -136,9 +142,9 @@ class GroupCalls:
         never_null = (values(h) for h, t in zip(rows.fields, field_types(row), strict=True) if not t.nullable)
         forms = [
             linear_form(rows.fields[c.arg_list[0]], rows.meanings) if len(c.arg_list) == 1 and not c.distinct else None
-            for c in node.agg_calls
+            for c in agg_calls
         ]
-        return GroupCalls(calls, forms, node.need_retraction, frozenset(never_null))
+        return GroupCalls(calls, forms, counts_rows, frozenset(never_null))
 
 
 def call_source(call: CallMeaning, form: LinearForm | None, old: GroupCalls) -> CallSource | None:

@@ -366,6 +366,14 @@ def _call(call: AggCall, data: Mapping[str, Any], retracts: bool, kinds: Sequenc
     return CallMeaning(call.function, arguments, condition, kind, tuple(argument_kinds), _hash(rest, retracts))
 
 
+def call_meaning(call: AggCall, rows: Lineage, kinds: Sequence[LogicalType], retracts: bool) -> CallMeaning:
+    """What a call over rows with these types computes."""
+    values = [{"field": rows.meanings.values(rows.fields[a])} for a in call.arg_list]
+    condition: Any = {"field": rows.fields[call.filter_arg]} if call.filter_arg >= 0 else -1
+    data = {**call.to_json(), "argList": values, "filterArg": condition}
+    return _call(call, {k: v for k, v in data.items() if k != "name"}, retracts, kinds)
+
+
 def _opaque(
     node: ExecNode, own: Any, inputs: Sequence[Lineage], without_cosmetic: Mapping[str, Any] | None = None
 ) -> Lineage:

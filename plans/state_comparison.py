@@ -16,6 +16,7 @@ from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate
 from stateplan.execnodes.nodes.rank import Rank
+from stateplan.execnodes.nodes.window_aggregates import WindowedAggregate
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Rex
 from stateplan.plans.backfill import upstream
@@ -40,6 +41,7 @@ from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
 from stateplan.plans.lineage import Lineage, PastTables, lineage
 from stateplan.plans.phases import in_one_phase
 from stateplan.plans.value_tables import Grouped, table_sources
+from stateplan.plans.windowed_state import WindowGroups, compare_windows
 
 
 @dataclass(frozen=True)
@@ -150,11 +152,23 @@ class StateComparison:
         if isinstance(new, GroupAggregate) and isinstance(old, GroupAggregate):
             return self.aggregates(old, new) if was.state == now.state or self._same_source(old, new) else None
         outcome = self.fields(old, new) if was.state == now.state else None
+        if outcome is None or outcome[0] == "reset":
+            windows = self._windows(self.old, old), self._windows(self.new, new)
+            if windows[0] is not None and windows[1] is not None:
+                return compare_windows(windows[0], windows[1]) or outcome
         if isinstance(new, Join) and isinstance(old, Join) and (outcome is None or outcome[0] == "reset"):
             return self.joins(old, new) or outcome
         if is_keyed(new) and new.name == old.name and was.state != now.state:
             return self.keyed_rows(old, new)
         return outcome
+
+    @staticmethod
+    def _windows(side: PlanSide, node: ExecNode) -> WindowGroups | None:
+        """A node as an aggregate of windows; None for another one."""
+        reader = WindowGroups.reader(side.graph, node) if isinstance(node, WindowedAggregate) else None
+        if reader is None:
+            return None
+        return WindowGroups.of(side.graph, node, side.inputs(reader)[0], max(side.ttls(node), default=0))
 
     def keyed_rows(self, old: ExecNode, new: ExecNode) -> Outcome | None:
         """An operator whose rows have a key, of rows that the old one has kept; None where they are others."""
@@ -235,8 +249,10 @@ class StateComparison:
         old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
         was, now = self.old.lineages[old.id].calls, self.new.lineages[new.id].calls
         names = self.old.names(old), self.new.names(new)
-        groups = GroupCalls.of(old, self.old.graph.input_types(old)[0], old_input, was)
-        new_calls = GroupCalls.of(new, self.new.graph.input_types(new)[0], new_input, now)
+        groups = GroupCalls.of(old.agg_calls, old.need_retraction, self.old.graph.input_types(old)[0], old_input, was)
+        new_calls = GroupCalls.of(
+            new.agg_calls, new.need_retraction, self.new.graph.input_types(new)[0], new_input, now
+        )
         sources = [call_source(call, form, groups) for call, form in zip(now, new_calls.forms, strict=True)]
         fresh = [agg_text(c, names[1]) for c, s in zip(new.agg_calls, sources, strict=True) if s is None]
         if fresh:

@@ -39,7 +39,7 @@ class OldGroups(Conversion):
     table: str
     columns: Mapping[str, str]
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
         rows = tables.get(self.table)
         if rows is not None:
             columns = [pl.col(old).alias(new) for new, old in self.columns.items()]

@@ -20,6 +20,7 @@ from stateplan.runtime.jobgraph import Gather, JobGraph, StateOnly
 from stateplan.runtime.kernel import ACCESS_TIME
 from stateplan.runtime.kernels.common.accumulators import unscaled_decimals
 from stateplan.runtime.kernels.common.join_state import COPIES
+from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.runtime.state.runs import WRITE_TIME
 from stateplan.runtime.transforms.calc import CalcTransform
 
@@ -44,12 +45,13 @@ class Conversion(ABC):
     """Makes new state rows of the old ones of a key group. Picklable."""
 
     @abstractmethod
-    def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
         """The new rows.
 
         Args:
             tables: the old tables by name, without those that have no rows: their columns and the time of access. No
                 row is a tombstone, some may have expired.
+            watermark: of the old operator.
         """
 
 
@@ -143,13 +145,38 @@ class TableRows(Conversion):
     time_zone: str
     computed: tuple[Mapping[str, Computation], ...] = ()
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
         for number, (name, columns) in enumerate(self.tables):
             rows = _passing(tables.get(name), self.filters, self.time_zone)
             if rows is not None:
-                times = [ACCESS_TIME, *([WRITE_TIME] if WRITE_TIME in rows.columns else [])]
                 computed = self.computed[number] if self.computed else {}
-                yield Converted(number, _with_columns(rows, columns, computed, times), self.keys)
+                yield Converted(number, _with_columns(rows, columns, computed, _times(rows)), self.keys)
+
+
+@dataclass(frozen=True)
+class SliceRows(Conversion):
+    """Slices of windows that are still open, with the ends of the slices of other windows.
+
+    Attributes:
+        table: the name of the old table.
+        columns: for each column the old one; that of the slice has the end of the old one.
+        computed: what computes further columns.
+        kernel: of the new operator.
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    computed: Mapping[str, Computation]
+    kernel: WindowAggregateKernel
+
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
+        rows = tables.get(self.table)
+        if rows is None:
+            return
+        slices = _with_columns(rows, self.columns, self.computed, _times(rows))
+        slices = self.kernel.with_slices(slices, watermark)
+        if slices.height:
+            yield Converted(0, slices, self.kernel.tables[0].lookup[:-1])
 
 
 @dataclass(frozen=True)
@@ -174,7 +201,7 @@ class InputRows(Conversion):
     time_zone: str
     computed: Mapping[str, Computation]
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame]) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
         rows = _passing(tables.get(self.table), self.filters, self.time_zone)
         if rows is None:
             return
@@ -194,6 +221,11 @@ def _passing(rows: pl.DataFrame | None, filters: tuple[Rex, ...], time_zone: str
     for series in values.get_columns():
         meets &= series.fill_null(value=False).to_numpy()
     return rows.filter(pl.Series(meets)) if meets.any() else None
+
+
+def _times(rows: pl.DataFrame) -> list[str]:
+    """The columns that say when rows were accessed, and written."""
+    return [name for name in (ACCESS_TIME, WRITE_TIME) if name in rows.columns]
 
 
 def _with_columns(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,7 @@ from stateplan.runtime.kernels.common.key_ids import Ints, key_ids
 from stateplan.runtime.kernels.common.topn import TopN
 from stateplan.runtime.kernels.group_aggregate import BORN, ROWS, GroupAggregateKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
+from stateplan.runtime.kernels.window_aggregate import DUE, NEXT, WindowAggregateKernel
 from stateplan.runtime.state.runs import WRITE_TIME
 
 
@@ -37,22 +38,30 @@ class MergeGroups:
 
     Attributes:
         kernel: of the new operator.
+        marks: columns that are the same in these groups.
     """
 
     kernel: GroupAggregateKernel
+    marks: tuple[str, ...] = ()
 
     @staticmethod
     def of(kernel: GroupAggregateKernel | GlobalGroupAggregateKernel) -> MergeGroups:
         """For an aggregate in one phase or in two."""
         return MergeGroups(kernel.partials.kernel if isinstance(kernel, GlobalGroupAggregateKernel) else kernel)
 
+    @staticmethod
+    def of_windows(kernel: WindowAggregateKernel) -> MergeGroups:
+        """For the slices of an aggregate of windows."""
+        return replace(MergeGroups.of(kernel.inner), marks=(NEXT, DUE))
+
     def __call__(self, tables: Sequence[pl.DataFrame | None]) -> Sequence[pl.DataFrame | None]:
         rows, *rest = tables
-        return [None if rows is None else merged(self.kernel, rows), *rest]
+        return [None if rows is None else merged(self.kernel, rows, self.marks), *rest]
 
 
-def merged(kernel: GroupAggregateKernel, rows: pl.DataFrame) -> pl.DataFrame:
-    """State rows of the table of groups, those with the same key as one: it was last accessed when any of them was."""
+def merged(kernel: GroupAggregateKernel, rows: pl.DataFrame, marks: Sequence[str] = ()) -> pl.DataFrame:
+    """State rows of the table of groups, those with the same key as one: it was last accessed when any of them was.
+    They agree in the columns ``marks``."""
     keys = list(kernel.tables[0].lookup)
     ids = key_ids(rows, keys)
     if ids.count == rows.height:
@@ -63,7 +72,8 @@ def merged(kernel: GroupAggregateKernel, rows: pl.DataFrame) -> pl.DataFrame:
         assert isinstance(function, MergeableFold)  # else they are not merged
         parts = pl.DataFrame([s.alias(n) for n, s in zip(function.parts, function.as_partial(rows), strict=True)])
         columns += function.merge(before, parts, changes)
-    times = [(ACCESS_TIME, "max"), (WRITE_TIME, "max"), (ROWS, "sum"), (BORN, "min")]
+    marked = ((name, "max") for name in marks)
+    times = [(ACCESS_TIME, "max"), (WRITE_TIME, "max"), (ROWS, "sum"), (BORN, "min"), *marked]
     columns += [_each(rows[name], ids.codes, ids.count, how) for name, how in times if name in rows.columns]
     return pl.DataFrame(columns)
 

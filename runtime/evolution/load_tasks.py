@@ -69,7 +69,7 @@ class SendState:
                     if tables is None:
                         stored_tables = self.slots.operators[operator].tables
                         tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}
-                    for converted in conversion(tables):
+                    for converted in conversion(tables, state.time.watermark):
                         yield from (blob_batch([blob]) for blob in self._blobs(number, group, converted, seq))
 
     def _blobs(self, operator: int, group: int, converted: Converted, seq: str) -> Iterator[Blob]:

@@ -27,6 +27,7 @@ from stateplan.runtime.evolution.conversion import (
     InOtherType,
     InputRows,
     OtherSum,
+    SliceRows,
     StateLoad,
     TableRows,
 )
@@ -34,6 +35,7 @@ from stateplan.runtime.evolution.gathers import FirstRows, MergeGroups
 from stateplan.runtime.jobgraph import Gather, JobGraph, OperatorSpec
 from stateplan.runtime.kernel import StateColumn
 from stateplan.runtime.kernels.common.topn import SEQUENCE
+from stateplan.runtime.kernels.window_aggregate import DUE, NEXT, WindowAggregateKernel
 from stateplan.runtime.watermarks import EventTime
 
 
@@ -120,6 +122,8 @@ class Origins:
         conversions: Sequence[Conversion]
         if move is not None and form == "rows":
             conversions = self._rows(spec, old, move, time_zone)
+        elif move is not None and form == "slices":
+            conversions = [self._slices(spec, old, move, time_zone)]
         else:
             keys = None if form == "columns" else spec.kernel.tables[0].lookup
             computed = tuple(_computed(table.columns, move, time_zone) for table in spec.kernel.tables)
@@ -160,6 +164,25 @@ class Origins:
             further = _computed_fields(move, position, time_zone)
             conversions.append(InputRows(position, name, columns, keys, _filters(move, position), time_zone, further))
         return conversions
+
+    def _slices(self, spec: OperatorSpec, old: OperatorEntry, move: Move, time_zone: str) -> SliceRows:
+        """The slices of windows that the old operator has kept. Raises CheckpointError CKPT024."""
+        assert isinstance(spec.kernel, WindowAggregateKernel)
+        (table,), origin = spec.kernel.tables, old.tables.get(spec.kernel.tables[0].name)
+        if origin is None or len(old.tables) > 1:
+            raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
+        *keys, end = table.lookup
+        columns = {
+            key: origin.lookup[place] for key, place in zip(keys, move.fields[0], strict=True) if place is not None
+        }
+        columns[end] = origin.lookup[-1]
+        for name, column_ in table.columns.items():
+            if name not in (*columns, NEXT, DUE) and not is_computed(column_, move):
+                columns[name] = name_before(name, column_, move)
+        if any(origin.columns.get(before) != table.schema[name] for name, before in columns.items()):
+            raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
+        others = {name: c for name, c in table.columns.items() if name not in columns}
+        return SliceRows(table.name, columns, _computed(others, move, time_zone), spec.kernel)
 
     def times(self, job: JobGraph, stored_times: Mapping[int, str]) -> dict[int, str]:
         """Per operator how far event time has come, as JSON. Where rows come on other ways than before, only the
@@ -210,5 +233,9 @@ def _computed(columns: Mapping[str, StateColumn], move: Move | None, time_zone: 
     return computed
 
 
-_GATHERS: Mapping[str, Callable[[Any], Gather]] = {"first": FirstRows, "groups": MergeGroups.of}
+_GATHERS: Mapping[str, Callable[[Any], Gather]] = {
+    "first": FirstRows,
+    "groups": MergeGroups.of,
+    "slices": MergeGroups.of_windows,
+}
 """By the form of a move, what the receiver makes of the rows, by its kernel; nothing for the others."""

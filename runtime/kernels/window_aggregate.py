@@ -34,7 +34,7 @@ from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.phased_aggregates import GlobalGroupAggregateKernel
 from stateplan.runtime.kernels.window_slices import SliceAlarms, Slicing, timestamps, window_time
 
-_NEXT, _DUE = "@next", "@due"
+NEXT, DUE = "@next", "@due"
 
 Property = tuple[Literal["WindowStart", "WindowEnd", "Rowtime", "Proctime"], pl.DataType]
 """What a field of the output says of the window, and its type."""
@@ -103,7 +103,7 @@ class WindowAggregateKernel(EventTimeKernel):
         if not self.slicing.shares:
             return rows.height
         of, ends = self.slicing.windows_of(rows[self._end].to_numpy())
-        open_now = np.flatnonzero(ends >= rows[_NEXT].to_numpy()[of])
+        open_now = np.flatnonzero(ends >= rows[NEXT].to_numpy()[of])
         keys = rows[list(self._keys)][of[open_now]].with_columns(pl.Series(self._end, ends[open_now]))
         return keys.n_unique() if keys.height else 0
 
@@ -130,11 +130,11 @@ class WindowAggregateKernel(EventTimeKernel):
     @cached_property
     def tables(self) -> tuple[StateTable, ...]:
         groups, *others = self.inner.tables
-        due = own_columns({_DUE: pl.Int64()})
+        due = own_columns({DUE: pl.Int64()})
         values = len(self._kernel.values)
         return (
-            replace(groups, columns={**groups.columns, **own_columns({_NEXT: pl.Int64()}), **due}, due=_DUE),
-            *(replace(t, columns={**t.columns, **due}, due=_DUE) for t in others[:values]),
+            replace(groups, columns={**groups.columns, **own_columns({NEXT: pl.Int64()}), **due}, due=DUE),
+            *(replace(t, columns={**t.columns, **due}, due=DUE) for t in others[:values]),
             *others[values:],
         )
 
@@ -170,8 +170,8 @@ class WindowAggregateKernel(EventTimeKernel):
         key_frame = slices.rows[list(self._keys)]
         write = np.flatnonzero(stays & (slices.is_new | is_closed))
         if len(write):
-            own = [n for n in self.tables[0].schema if n not in (_NEXT, _DUE)]
-            marks = [pl.Series(_NEXT, after[write]), pl.Series(_DUE, due[write])]
+            own = [n for n in self.tables[0].schema if n not in (NEXT, DUE)]
+            marks = [pl.Series(NEXT, after[write]), pl.Series(DUE, due[write])]
             upserts[0] = slices.rows[write][[*own, ACCESS_TIME]].hstack(marks)
         else:
             upserts[0] = None
@@ -206,25 +206,25 @@ class WindowAggregateKernel(EventTimeKernel):
     ) -> _Slices:
         """The slices that the micro-batch has changed, then those of the state that are due."""
         table = self.tables[0]
-        own = [n for n in table.schema if n not in (_NEXT, _DUE)]
+        own = [n for n in table.schema if n not in (NEXT, DUE)]
         keys = list(self._keys)
-        rest = state.filter(pl.col(_DUE) <= new_watermark)
+        rest = state.filter(pl.col(DUE) <= new_watermark)
         changes = [f[keys] for f in (upserts, deletes) if f is not None]
         if changes and rest.height:
             rest = rest[absent(rest, keys, pl.concat(changes))]
         if upserts is None:
-            ends, due = rest[_NEXT].to_numpy(), rest[_DUE].to_numpy()
+            ends, due = rest[NEXT].to_numpy(), rest[DUE].to_numpy()
             return _Slices(rest[[*own, ACCESS_TIME]], ends, due, np.zeros(rest.height, bool))
         ids, (state_codes, mine) = ids_of((state, upserts), keys)
         place = positions(state_codes, ids.count)[mine]
         fresh = place < 0
         ends = np.empty(upserts.height, np.int64)
-        ends[~fresh] = state[_NEXT].to_numpy()[place[~fresh]]
+        ends[~fresh] = state[NEXT].to_numpy()[place[~fresh]]
         ends[fresh] = self.slicing.next_ends(upserts[self._end].to_numpy()[fresh], before)
         due = self.slicing.due(ends)
         if rest.height:
-            ends = np.concatenate([ends, rest[_NEXT].to_numpy()])
-            due = np.concatenate([due, rest[_DUE].to_numpy()])
+            ends = np.concatenate([ends, rest[NEXT].to_numpy()])
+            due = np.concatenate([due, rest[DUE].to_numpy()])
         rows = pl.concat([upserts[[*own, ACCESS_TIME]], rest[[*own, ACCESS_TIME]]])
         return _Slices(rows, ends, due, np.arange(rows.height) < upserts.height)
 
@@ -243,6 +243,20 @@ class WindowAggregateKernel(EventTimeKernel):
             after[rows] += self.slicing.step
             rows = rows[self.slicing.due(after[rows]) <= watermark]
         return (np.concatenate(slice_rows), np.concatenate(ends)), after, stays
+
+    def with_slices(self, rows: pl.DataFrame, watermark: int) -> pl.DataFrame:
+        """Rows of state with slices of other windows, as rows of its own slices: those that are open.
+
+        Args:
+            rows: each with a slice that is a part of one of its own.
+            watermark: up to which windows are closed.
+        """
+        ends = self.slicing.slice_ends(rows[self._end].to_numpy() - 1)
+        is_open = ~self.slicing.late(ends, watermark) & ~self.slicing.between(ends)
+        rows, ends = rows.filter(pl.Series(is_open)), ends[is_open]
+        after = self.slicing.next_ends(ends, watermark)
+        marks = [pl.Series(self._end, ends), pl.Series(NEXT, after), pl.Series(DUE, self.slicing.due(after))]
+        return rows.with_columns(marks)
 
     # -- what closes -------------------------------------------------------------------------------------------------
 
@@ -298,7 +312,7 @@ class WindowAggregateKernel(EventTimeKernel):
     ) -> pl.DataFrame:
         """The rows of a table of values after the micro-batch, as far as they are known."""
         table = self.tables[number]
-        names = [*(n for n in table.schema if n != _DUE), ACCESS_TIME]
+        names = [*(n for n in table.schema if n != DUE), ACCESS_TIME]
         identity = list(table.identity)
         changes = [f[identity] for f in (upserts, deletes) if f is not None]
         if changes and state.height:
@@ -332,7 +346,7 @@ class WindowAggregateKernel(EventTimeKernel):
         dead = None
         if state.height:
             owner = self._owners(key_frame, state)
-            over = ~stays[owner] & ((owner >= 0) | (state[_DUE].to_numpy() <= watermark))
+            over = ~stays[owner] & ((owner >= 0) | (state[DUE].to_numpy() <= watermark))
             dead = state[np.flatnonzero(over)][identity] if over.any() else None
             rest = self._with_due(state, np.flatnonzero(stays[owner] & is_moved[owner]), due, owner)[names]
             changes = [f[identity] for f in (fresh, old_deletes) if f is not None]
@@ -346,7 +360,7 @@ class WindowAggregateKernel(EventTimeKernel):
 
     @staticmethod
     def _with_due(values: pl.DataFrame, rows: Ints, due: Ints, owner: Ints) -> pl.DataFrame:
-        return values[rows].with_columns(pl.Series(_DUE, due[owner[rows]], dtype=pl.Int64))
+        return values[rows].with_columns(pl.Series(DUE, due[owner[rows]], dtype=pl.Int64))
 
     def _owners(self, key_frame: pl.DataFrame, rows: pl.DataFrame) -> Ints:
         """The slice of each row, -1 for none."""

@@ -1,0 +1,117 @@
+"""Aggregates of windows go on from the slices that they keep, with other windows, keys and calls."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stateplan.common.errors import CheckpointError
+from tests.support.evolving import Play, Tables, goes_on, is_refused, replayed, sink
+
+DDL = (
+    replayed(
+        "orders",
+        "product STRING, shop STRING, amount INT, price DOUBLE, cost DECIMAL(8, 2), ts TIMESTAMP(3), "
+        "WATERMARK FOR ts AS ts - INTERVAL '2' SECOND",
+    )
+    + sink()
+)
+ONE_PHASE = "SET 'table.optimizer.agg-phase-strategy' = 'ONE_PHASE';\n"
+
+
+def second(number: int) -> str:
+    return f"2026-01-01 00:{number // 60:02}:{number % 60:02}"
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("slices"), DDL)
+    seconds = [(1, 1, 4, 3), (7, 9, 12, 2), (14, 13, 10), (21, 8, 19, 17, 24), (31, 25, 29, 27), (47, 40, 44)]
+    rows = [
+        (at, "abc"[number % 3], "xy"[number % 2], None if number % 5 == 4 else 10 * at + number, 0.5, 1.25, second(s))
+        for at, some in enumerate(seconds, 1)
+        for number, s in enumerate(some)
+    ]
+    tables.arrive_in("orders", "@at, product, shop, amount, price, cost, ts", rows)
+    return tables
+
+
+def windows(kind: str, *lengths: int, keys: str = "", calls: str = "COUNT(*), SUM(amount), 0") -> str:
+    """An aggregate of windows; lengths in seconds."""
+    text = ", ".join(f"INTERVAL '{n}' SECOND" for n in lengths)
+    table = f"TABLE({kind}(TABLE orders, DESCRIPTOR(ts), {text}))"
+    start = f"CONCAT_WS('|', {keys + ', ' if keys else ''}CAST(window_start AS STRING), CAST(window_end AS STRING))"
+    group = f"GROUP BY window_start, window_end{', ' + keys if keys else ''}"
+    return f"INSERT INTO out1 SELECT {start}, {calls} FROM {table} {group}"
+
+
+STOPS = (1, 2, 3, 4, 5)
+
+
+def test_windows_of_ten_seconds_follow_from_hopping_ones(tables: Tables) -> None:
+    old = Play(tables.plan(windows("HOP", 5, 10)))
+    old.run(0, 1)
+    new, notes = old.evolve(tables.plan(windows("TUMBLE", 10)))
+    assert notes[-1].endswith("is derived: its windows consist of slices that are kept")
+    assert new.run(1, 2)[0] == ["0 +I ('2026-01-01 00:00:00.000|2026-01-01 00:00:10.000', 7, 110, 0)"]
+
+
+@pytest.mark.parametrize("phase", ["", ONE_PHASE])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (windows("HOP", 5, 10), windows("TUMBLE", 10)),
+        (windows("HOP", 5, 10), windows("TUMBLE", 5)),
+        (windows("HOP", 5, 20), windows("HOP", 5, 10)),
+        (windows("HOP", 5, 20), windows("HOP", 10, 20)),
+        (windows("HOP", 5, 20), windows("CUMULATE", 5, 20)),
+        (windows("HOP", 5, 10), windows("CUMULATE", 5, 10)),
+        (windows("CUMULATE", 5, 20), windows("TUMBLE", 20)),
+        (windows("CUMULATE", 5, 20), windows("TUMBLE", 10)),
+        (windows("CUMULATE", 5, 20), windows("CUMULATE", 10, 20)),
+        (windows("TUMBLE", 10), windows("TUMBLE", 10, calls="SUM(amount), COUNT(amount), COUNT(*)")),
+        (windows("TUMBLE", 10, calls="AVG(amount), 0, 0"), windows("TUMBLE", 10, calls="SUM(amount * 2), 0, 0")),
+        (windows("HOP", 5, 10, keys="product, shop"), windows("HOP", 5, 10, keys="shop, product")),
+        (windows("HOP", 5, 10, keys="product, shop"), windows("TUMBLE", 10, keys="shop")),
+        (windows("TUMBLE", 10, keys="product"), windows("TUMBLE", 10)),
+    ],
+)
+def test_slices_are_kept(before: str, after: str, phase: str, tables: Tables) -> None:
+    assert goes_on(tables, phase + before, phase + after, stops=STOPS) == "derive"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (windows("HOP", 5, 10), windows("HOP", 5, 20), "open when slices that they contain have been dropped"),
+        (windows("TUMBLE", 10), windows("HOP", 10, 20), "open when slices that they contain have been dropped"),
+        (windows("TUMBLE", 10), windows("TUMBLE", 5), "do not consist of the slices"),
+        (windows("HOP", 5, 10), windows("HOP", 4, 8), "do not consist of the slices"),
+        (windows("TUMBLE", 10), windows("TUMBLE", 10, calls="MAX(amount), 0, 0"), "would not have seen"),
+        (
+            windows("HOP", 5, 10, calls="0, 0, CAST(SUM(price) AS BIGINT)"),
+            windows("TUMBLE", 10, calls="0, 0, CAST(SUM(price) AS BIGINT)"),
+            "cannot be merged exactly",
+        ),
+    ],
+)
+def test_slices_are_missing(before: str, after: str, reason: str, tables: Tables) -> None:
+    is_refused(tables, before, after, reason)
+
+
+SPANS = ((5, 10), (5, 20), (10, 20), (4, 8), (5, 15), (2, 4), (10, 30))
+
+
+@given(
+    st.tuples(st.sampled_from(["TUMBLE", "HOP", "CUMULATE"]), st.sampled_from(SPANS), st.sampled_from(["", "product"])),
+    st.tuples(st.sampled_from(["TUMBLE", "HOP", "CUMULATE"]), st.sampled_from(SPANS), st.sampled_from(["", "product"])),
+)
+def test_what_is_derived_is_exact(
+    tables: Tables, before: tuple[str, tuple[int, int], str], after: tuple[str, tuple[int, int], str]
+) -> None:
+    old, new = (windows(k, *(s[1:] if k == "TUMBLE" else s), keys=keys) for k, s, keys in (before, after))
+    try:
+        goes_on(tables, old, new, accept="derive", stops=STOPS)
+    except CheckpointError as error:
+        assert error.code == "CKPT003"
