@@ -70,6 +70,7 @@ class StateMove:
         inputs: per input, the input of the old operator whose rows are used; empty for the same.
         filters: per input, conditions on the fields of the old input that rows of the state have to meet.
         tables: per state table its source, where that does not follow from the fields and calls.
+        watermark: of slices, the one at which this holds; None for any.
         computed: per input, by field, what computes those that the old input does not have from its fields.
     """
 
@@ -80,6 +81,7 @@ class StateMove:
     filters: tuple[tuple[Rex, ...], ...] = ()
     tables: tuple[TableSource, ...] = ()
     computed: tuple[Mapping[int, Rex], ...] = ()
+    watermark: int | None = None
 
 
 Outcome: TypeAlias = tuple[Verdict, list[str], StateMove | None]

@@ -11,7 +11,7 @@ The verdicts of all kinds of change are listed in ``docs/plans/plan-diff.md``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from stateplan.common.errors import Place, PlanError
@@ -27,7 +27,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.kept_input import keepers
 from stateplan.plans.lineage import lineage_of_table
 from stateplan.plans.similarity import match
-from stateplan.plans.state_comparison import Operator, PlanSide, StateComparison
+from stateplan.plans.state_comparison import Operator, PastState, PlanSide, StateComparison
 from stateplan.plans.storage import exists
 from stateplan.plans.verdicts import HARMLESS, VERDICTS, Verdict, severity
 
@@ -124,16 +124,15 @@ def load_side(path: str) -> PlanDocument:
     return PlanDocument.load(inside)
 
 
-def compare(old: PlanDocument, new: PlanDocument, past_ttls: Mapping[int, Sequence[int]] | None = None) -> PlanDiff:
+def compare(old: PlanDocument, new: PlanDocument, past: PastState | None = None) -> PlanDiff:
     """Compares the plan that wrote a checkpoint with the one that would continue from it.
 
     Args:
         old: the plan in the checkpoint.
         new: the plan to run.
-        past_ttls: by node of the old plan, the shortest TTL that each of its states has had in the checkpoint, ms; 0
-            for one that never had any. Rows may have expired that do not expire by the plan.
+        past: of the operators of the old plan, as the checkpoint says.
     """
-    old_side = PlanSide(old, past_ttls)
+    old_side = PlanSide(old, past)
     return _Comparison(old_side, PlanSide(new, before=old_side)).run()
 
 

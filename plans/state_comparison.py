@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
 from stateplan.common.ttl import format_ttl
@@ -56,23 +56,32 @@ class Operator:
         return f"{self.name}[{self.id}]"
 
 
+@dataclass(frozen=True)
+class PastState:
+    """What a checkpoint says of the operators of its plan, by node.
+
+    Attributes:
+        ttls: the shortest TTL that each of its states has had, ms; 0 for one that never had any. Rows may have expired
+            that do not expire by the plan.
+        watermarks: up to where event time has come, ms.
+    """
+
+    ttls: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    watermarks: Mapping[int, int] = field(default_factory=dict)
+
+
 class PlanSide:
     """One plan: its operators, what they mean and which of them keep state.
 
     Args:
         document: the plan.
-        past_ttls: by node, the shortest TTL that each of its states has had, ms; 0 for one that never had any.
+        past: of its operators, from a checkpoint.
         before: the plan that wrote the state; None if it is this one.
     """
 
-    def __init__(
-        self,
-        document: PlanDocument,
-        past_ttls: Mapping[int, Sequence[int]] | None = None,
-        before: PlanSide | None = None,
-    ) -> None:
+    def __init__(self, document: PlanDocument, past: PastState | None = None, before: PlanSide | None = None) -> None:
         self.document = document
-        self.past_ttls = past_ttls or {}
+        self.past = past or PastState()
         self.prints = fingerprints(document.graph)
         self.uids = uids(document.graph, self.prints)
         self.graph: ExecGraph = in_one_phase(document.graph)
@@ -88,7 +97,7 @@ class PlanSide:
 
     def ttls(self, node: ExecNode) -> list[int]:
         """After how many milliseconds rows of each state of a node may have expired; 0 for never."""
-        past = self.past_ttls.get(node.id, ())
+        past = self.past.ttls.get(node.id, ())
         pairs = zip_longest(node.ttls(), past, fillvalue=0)
         return [min(filter(None, pair), default=0) for pair in pairs]
 
@@ -168,7 +177,12 @@ class StateComparison:
         reader = WindowGroups.reader(side.graph, node) if isinstance(node, WindowedAggregate) else None
         if reader is None:
             return None
-        return WindowGroups.of(side.graph, node, side.inputs(reader)[0], max(side.ttls(node), default=0))
+        rows, ttl, watermark = (
+            side.inputs(reader)[0],
+            max(side.ttls(node), default=0),
+            side.past.watermarks.get(node.id),
+        )
+        return WindowGroups.of(side.graph, node, rows, ttl, watermark)
 
     def keyed_rows(self, old: ExecNode, new: ExecNode) -> Outcome | None:
         """An operator whose rows have a key, of rows that the old one has kept; None where they are others."""

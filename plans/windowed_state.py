@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stateplan.common.ttl import format_ttl
@@ -43,6 +44,7 @@ class WindowGroups:
         time: the hash of the field that is their time.
         slicing: the windows.
         ttl: after how many milliseconds slices may have expired; 0 for never.
+        watermark: up to where event time has come, ms; None where that is not known.
     """
 
     rows: Lineage
@@ -53,15 +55,19 @@ class WindowGroups:
     time: str
     slicing: Slicing
     ttl: int
+    watermark: int | None
 
     @staticmethod
-    def of(graph: ExecGraph, node: ExecNode, rows: Lineage, ttl: int) -> WindowGroups | None:
+    def of(
+        graph: ExecGraph, node: ExecNode, rows: Lineage, ttl: int, watermark: int | None = None
+    ) -> WindowGroups | None:
         """
         Args:
             graph: the plan.
             node: of it.
             rows: the lineage of what :meth:`reader` reads.
             ttl: of its state.
+            watermark: as :attr:`watermark`.
 
         Returns:
             None for windows of another kind.
@@ -78,7 +84,9 @@ class WindowGroups:
             return None
         (row,) = graph.input_types(reader)
         slicing, time = slicing_of(node, windowing, {}), rows.fields[windowing.time_attribute_index]
-        return WindowGroups(rows, row, reader.grouping, node.agg_calls, bool(node.need_retraction), time, slicing, ttl)
+        return WindowGroups(
+            rows, row, reader.grouping, node.agg_calls, bool(node.need_retraction), time, slicing, ttl, watermark
+        )
 
     @staticmethod
     def reader(graph: ExecGraph, node: ExecNode) -> LocalWindowAggregate | WindowAggregate | None:
@@ -122,13 +130,15 @@ def compare_windows(old: WindowGroups, new: WindowGroups) -> Outcome | None:
         return "reset", [f"{new.texts(fresh)} would not have seen the earlier rows"], None
     same_slices = old.slicing.slice == new.slicing.slice
     merges = set(new.keys) != set(old.keys) or not same_slices
-    reason = _obstacle(old, new, merges) or _missing_slices(old.slicing, new.slicing)
+    is_always, instant = _missing_slices(old.slicing, new.slicing, old.watermark)
+    reason = _obstacle(old, new, merges) or instant
     if reason is not None:
         return "reset", [reason], None
     reasons = ["its windows consist of slices that are kept"] if old.slicing != new.slicing else []
     reasons += ["its groups are merged into larger ones"] if merges and set(new.keys) != set(old.keys) else []
     places = tuple(old.keys.index(key) for key in new.keys)
-    move = StateMove((places,), tuple(s for s in sources if s is not None), form="slices")
+    calls = tuple(s for s in sources if s is not None)
+    move = StateMove((places,), calls, form="slices", watermark=None if is_always else old.watermark)
     return "derive", reasons or ["its columns follow from what is kept"], move
 
 
@@ -144,19 +154,37 @@ def _obstacle(old: WindowGroups, new: WindowGroups, merges: bool) -> str | None:
     return f"{new.texts(inexact)} cannot be merged exactly from other slices" if inexact else None
 
 
-def _missing_slices(old: Slicing, new: Slicing) -> str | None:
-    """Why windows lack slices that the old ones may have dropped; None where they lack none."""
+_DROPPED = "its windows are open when slices that they contain have been dropped"
+
+
+def _missing_slices(old: Slicing, new: Slicing, watermark: int | None) -> tuple[bool, str | None]:
+    """Whether the old windows keep all slices of the new ones, whatever the watermark is; and why windows that are open
+    at this watermark lack some, None where they lack none."""
     import numpy as np
 
+    from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK
+
     if new.slice % old.slice or (new.offset - old.offset) % old.slice:
-        return "its windows do not consist of the slices that are kept"
+        return False, "its windows do not consist of the slices that are kept"
     period = math.lcm(*(length for s in (old, new) for length in (s.size, s.step)))
     if period // old.slice > _MOST_SLICES:
-        return "its windows and the old ones have too few beginnings in common"
+        return False, "its windows and the old ones have too few beginnings in common"
     ends = old.offset + old.slice * np.arange(1, period // old.slice + 1)
     slices = new.slice_ends(ends - 1)
-    is_needed = ~new.between(slices)
-    is_dropped = old.between(ends) | (old.last_ends(ends) < new.last_ends(slices))
-    if (is_needed & is_dropped).any():
-        return "its windows are open when slices that they contain have been dropped"
-    return None
+    if (old.between(ends) & ~new.between(slices)).any():
+        return False, "its windows contain rows that were in no window"
+    dropped, needed_until = old.last_ends(ends), new.last_ends(slices)
+    is_short = (dropped < needed_until) & ~new.between(slices)
+    if not is_short.any():
+        return True, None
+    gaps = (needed_until - dropped)[is_short]
+    if watermark is None or old.zone != "UTC" or gaps.max() >= period:
+        return False, _DROPPED
+    if watermark in (NO_WATERMARK, END_OF_TIME):
+        return False, None
+    is_missing = (watermark + 1 - dropped[is_short]) % period < gaps
+    return False, f"{_DROPPED}, as at the watermark {_time_text(watermark)}" if is_missing.any() else None
+
+
+def _time_text(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")

@@ -28,7 +28,7 @@ from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.shadows import ShadowSink
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
-from stateplan.session.restart import OUTPUT, Evolution
+from stateplan.session.restart import OUTPUT, Evolution, past_state
 from stateplan.session.shadow import both_continue, compare_plans, with_sides
 from stateplan.session.trial import NOT_HERE, require_end, table_options, until_now
 
@@ -85,7 +85,7 @@ class _Trial:
         self.checkpoint, self.folder = checkpoint, folder
         self.batch = copy_finished(checkpoint, folder / _COPY, self.options)
         origin = Checkpoint.look(folder / _COPY)
-        self.evolution = Evolution.between(origin.plan_text, document, self.options, origin.past_ttls())
+        self.evolution = Evolution.between(origin.plan_text, document, self.options, past_state(origin))
         self.evolution.check(checkpoint)
         self.plans = self.evolution.old, document
         for plan in self.plans:

@@ -172,6 +172,7 @@ class _Alteration:
     def with_shadow(self, document: PlanDocument) -> _Target:
         """The plan of the job, and ``document`` as its shadow. Raises as :func:`run_alter_job`."""
         from stateplan.plans.document import PlanDocument
+        from stateplan.plans.state_comparison import PastState
         from stateplan.runtime.checkpoint.directory import Checkpoint
         from stateplan.session.restart import Evolution
         from stateplan.session.shadow import ShadowPlan
@@ -180,8 +181,8 @@ class _Alteration:
         old = PlanDocument.parse(self.record.plan)
         new = self.starter(is_whole=False).with_tables(document)
         shadow = ShadowPlan.of(old, new)
-        past_ttls = Checkpoint.look(self.checkpoint).past_ttls()
-        evolution = Evolution.between(old.text, new, self.options, past_ttls)
+        past = PastState(Checkpoint.look(self.checkpoint).past_ttls())  # event time goes on until the job stops
+        evolution = Evolution.between(old.text, new, self.options, past)
         evolution.check(str(self.checkpoint))
         return _Target(shadow.document, shadow.continuation(evolution), shadow, tuple(evolution.notes()))
 

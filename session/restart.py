@@ -23,10 +23,12 @@ from stateplan.plans.backfill import history_begin, upstream
 from stateplan.plans.diff import OperatorDiff, PlanDiff, compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import schema_hash, schema_hashes, sql_hash
+from stateplan.plans.state_comparison import PastState
 from stateplan.plans.verdicts import Verdict, severity
 from stateplan.session.corrections import corrected_sinks
 
 if TYPE_CHECKING:
+    from stateplan.runtime.checkpoint.directory import Checkpoint
     from stateplan.runtime.checkpoint.slots import Continuation
 
 ACCEPT = "execution.state-recovery.accept"
@@ -81,7 +83,7 @@ def evolve_from(
     options: Mapping[str, str],
     origin: str,
     notes: list[str],
-    past_ttls: Mapping[int, Sequence[int]] | None = None,
+    past: PastState | None = None,
 ) -> Continuation:
     """How ``document`` continues from the state of the plan ``old_text`` in a checkpoint of its own. Sources that the
     old plan did not have begin where their options say.
@@ -92,16 +94,21 @@ def evolve_from(
         options: of the session.
         origin: the checkpoint, for messages.
         notes: gets what happens to state, a line each.
-        past_ttls: as for :func:`plans.diff.compare`.
+        past: as for :func:`plans.diff.compare`.
 
     Raises:
         CheckpointError: CKPT003, some of the state does not fit and that is not accepted; CKPT055, a table cannot get
             corrections.
     """
-    evolution = Evolution.between(old_text, document, options, past_ttls)
+    evolution = Evolution.between(old_text, document, options, past)
     evolution.check(origin)
     notes += evolution.notes()
     return evolution.with_corrections(options)
+
+
+def past_state(checkpoint: Checkpoint) -> PastState:
+    """What a checkpoint says of the operators of its plan. Raises CheckpointError CKPT031."""
+    return PastState(checkpoint.past_ttls(), checkpoint.watermarks())
 
 
 @dataclass(frozen=True)
@@ -126,11 +133,11 @@ class Evolution:
         old_text: str,
         document: PlanDocument,
         options: Mapping[str, str],
-        past_ttls: Mapping[int, Sequence[int]] | None = None,
+        past: PastState | None = None,
     ) -> Evolution:
         """From the text of the plan that wrote the checkpoint to another plan. Arguments as :func:`evolve_from`."""
         old = PlanDocument.parse(old_text)
-        diff = compare(old, document, past_ttls)
+        diff = compare(old, document, past)
         kept_by = {o.new.id: o.keepers for o in diff.operators if o.new is not None and o.keepers}
         anew = {o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None}
         accept = value(options, ACCEPT)

@@ -227,7 +227,7 @@ class JobStarter:
         from stateplan.runtime.evolution.estimate import Survey
         from stateplan.runtime.spark.hadoop import checkpoint_path
         from stateplan.session.evolution_preview import EvolutionPreview
-        from stateplan.session.restart import Evolution
+        from stateplan.session.restart import Evolution, past_state
 
         notes: list[str] = []
         options = of_mode(self.config.to_dict())
@@ -237,7 +237,7 @@ class JobStarter:
         def compare(old_text: str) -> Continuation:
             nonlocal evolution
             old, new = self._comparable_plans(old_text, document)
-            evolution = Evolution.between(old.text, new, options, Checkpoint.look(folder).past_ttls())
+            evolution = Evolution.between(old.text, new, options, past_state(Checkpoint.look(folder)))
             return evolution.with_corrections(options)
 
         with document.placing():
@@ -310,14 +310,14 @@ class JobStarter:
         """A plan that is to take over the state of another checkpoint. Arguments as :meth:`_evolve`."""
         from stateplan.runtime.checkpoint.directory import Checkpoint
         from stateplan.runtime.spark.hadoop import checkpoint_path
-        from stateplan.session.restart import evolve_from
+        from stateplan.session.restart import evolve_from, past_state
 
         def check(old_text: str) -> Continuation:
             if continuation is not None:
                 return continuation
-            past_ttls = Checkpoint.look(checkpoint_path(origin, options)).past_ttls()
+            past = past_state(Checkpoint.look(checkpoint_path(origin, options)))
             old, new = self._comparable_plans(old_text, document)
-            return evolve_from(old.text, new, options, origin, notes, past_ttls)
+            return evolve_from(old.text, new, options, origin, notes, past)
 
         return self._submission(document, graph, options, secrets, check)
 

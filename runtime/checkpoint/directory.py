@@ -37,6 +37,8 @@ from stateplan.runtime.checkpoint.rescale import (
 from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, end_filling, recover
 from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK
+from stateplan.runtime.metrics.log import recent_metrics
 from stateplan.runtime.readers import KeptReaders, last_known
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
@@ -287,6 +289,16 @@ class Checkpoint:
             states = [record.get((entry.uid, index)) for index in range(max(indices, default=-1) + 1)]
             ttls[entry.node] = [0 if state is None else state.shortest for state in states]
         return ttls
+
+    def watermarks(self) -> dict[int, int]:
+        """By node of its plan, up to where event time has come with the last micro-batch; nothing where the metrics of
+        its job do not say it."""
+        batches = self.spark.committed_batches
+        record = next((r for r in reversed(recent_metrics(self.folder)) if batches and r.batch == batches[-1]), None)
+        entries = [entry for layout in self.layouts[:1] for entry in layout.operators if entry.channels]
+        if record is None:
+            return {}
+        return {e.node: min(record.watermarks.get(e.uid, NO_WATERMARK), END_OF_TIME) for e in entries}
 
     def _go_on(self, graph: ExecGraph, check: RestartCheck) -> Continuation:
         if not self.layouts:  # no run has come as far as to state

@@ -79,6 +79,9 @@ class Move(Protocol):
     @property
     def computed(self) -> Sequence[Mapping[int, Rex]]: ...
 
+    @property
+    def watermark(self) -> int | None: ...
+
 
 @dataclass(frozen=True)
 class Continuation:

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import polars as pl
 
+from stateplan.common.errors import CheckpointError
 from stateplan.functions.rex import Rex
 from stateplan.runtime.jobgraph import Gather, JobGraph, StateOnly
 from stateplan.runtime.kernel import ACCESS_TIME
@@ -162,17 +163,23 @@ class SliceRows(Conversion):
         columns: for each column the old one; that of the slice has the end of the old one.
         computed: what computes further columns.
         kernel: of the new operator.
+        watermark: the one at which no slice is missing; None for any.
+        misfit: the error at another one.
     """
 
     table: str
     columns: Mapping[str, str]
     computed: Mapping[str, Computation]
     kernel: WindowAggregateKernel
+    watermark: int | None
+    misfit: CheckpointError
 
     def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
         rows = tables.get(self.table)
         if rows is None:
             return
+        if self.watermark not in (None, watermark):
+            raise self.misfit
         slices = _with_columns(rows, self.columns, self.computed, _times(rows))
         slices = self.kernel.with_slices(slices, watermark)
         if slices.height:

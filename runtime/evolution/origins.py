@@ -182,7 +182,9 @@ class Origins:
         if any(origin.columns.get(before) != table.schema[name] for name, before in columns.items()):
             raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
         others = {name: c for name, c in table.columns.items() if name not in columns}
-        return SliceRows(table.name, columns, _computed(others, move, time_zone), spec.kernel)
+        computed = _computed(others, move, time_zone)
+        other_time = misfit(spec, self.folder, "event time stands elsewhere than the metrics of its job say")
+        return SliceRows(table.name, columns, computed, spec.kernel, move.watermark, other_time)
 
     def times(self, job: JobGraph, stored_times: Mapping[int, str]) -> dict[int, str]:
         """Per operator how far event time has come, as JSON. Where rows come on other ways than before, only the

@@ -17,6 +17,7 @@ from stateplan.connectors.splits import AssignedSplit, RangeSplit
 from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.state_comparison import PastState
 from stateplan.plans.verdicts import severity
 from stateplan.runtime.checkpoint.slots import Continuation, laid_out
 from stateplan.runtime.evolution.conversion import StateLoad, loading
@@ -26,10 +27,12 @@ from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.exchange import blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_state import SlotStates, StoredOperator, stored_time
+from stateplan.runtime.kernel import NO_WATERMARK
 from stateplan.runtime.local.levels import LocalLevels
 from stateplan.runtime.local.splits import micro_batches
 from stateplan.runtime.state.keyed_state import KeyedState
 from stateplan.runtime.translate import translate
+from stateplan.runtime.watermarks import EventTime
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restart import evolve_from
 
@@ -139,18 +142,27 @@ class Play:
             if label in self.levels.stores:
                 yield spec, KeyedState(self.levels.stores[label], self.levels.cache, spec.kernel.tables, "test")
 
+    def past(self, ttls: Mapping[int, Sequence[int]]) -> PastState:
+        """What a checkpoint would say of its operators."""
+        watermarks = {spec.node: NO_WATERMARK for spec in self.job.operators if spec.event_time}
+        for label, (operator, _) in self.levels.slots.items():
+            store = self.levels.stores.get(label)
+            if store is not None and store.text is not None and (time := stored_time(str(store.text))) is not None:
+                watermarks[self.job.operators[operator].node] = EventTime.from_json(json.loads(time)).watermark
+        return PastState(ttls, watermarks)
+
     def evolve(
         self, document: PlanDocument, accept: str = "none", past_ttls: Mapping[int, Sequence[int]] | None = None
     ) -> tuple[Play, list[str]]:
         """Another plan with what it can use of this state, and the notes on that. ``past_ttls`` as for
-        :func:`plans.diff.compare`.
+        :class:`plans.state_comparison.PastState`.
 
         Raises:
             CheckpointError: CKPT003, state would be lost.
         """
         notes: list[str] = []
         options = {"execution.state-recovery.accept": accept}
-        continuation = evolve_from(self.document.text, document, options, "memory", notes, past_ttls)
+        continuation = evolve_from(self.document.text, document, options, "memory", notes, self.past(past_ttls or {}))
         new = Play(document, self.job.key_groups)
         stocks = [(self, continuation)]
         from_history = continuation.anew - continuation.keepers.keys()
@@ -254,7 +266,7 @@ def plan_goes_on(
         whole.run(0, stop)
         assert new.states(without) == whole.states(without), f"the state after {stop} micro-batches"
         assert new.run(stop) == whole.run(stop), f"the changes after {stop} micro-batches"
-    states = [o.verdict for o in compare(old_plan, new_plan).operators if o.stateful]
+    states = [o.verdict for o in compare(old_plan, new_plan, old.past({})).operators if o.stateful]
     return max(states, key=severity, default="identical")
 
 

@@ -82,6 +82,32 @@ def test_slices_are_kept(before: str, after: str, phase: str, tables: Tables) ->
 
 
 @pytest.mark.parametrize(
+    ("before", "after", "stops"),
+    [
+        (windows("TUMBLE", 10), windows("TUMBLE", 20), [1, 4, 5, 6]),
+        (windows("TUMBLE", 10), windows("CUMULATE", 10, 20), [1, 4, 5, 6]),
+        (windows("TUMBLE", 10, keys="product"), windows("TUMBLE", 30), [1]),
+        (windows("CUMULATE", 5, 10), windows("HOP", 5, 10), [5, 6]),
+    ],
+)
+def test_larger_windows_follow_while_none_of_their_slices_is_dropped(
+    before: str, after: str, stops: list[int], tables: Tables
+) -> None:
+    old_plan, new_plan = tables.plan(before), tables.plan(after)
+    verdicts = {}
+    for stop in range(1, 7):
+        old = Play(old_plan)
+        old.run(0, stop)
+        try:
+            old.evolve(new_plan, "derive")
+        except CheckpointError as error:
+            assert "open when slices that they contain have been dropped, as at the watermark" in error.message
+            continue
+        verdicts[stop] = goes_on(tables, before, after, "derive", [stop])
+    assert verdicts == dict.fromkeys(stops, "derive")
+
+
+@pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
         (windows("HOP", 5, 10), windows("HOP", 5, 20), "open when slices that they contain have been dropped"),

@@ -166,7 +166,7 @@ def outcome_of(pair: Pair, folder: Path) -> str:
         wanted = _states(whole, without)
         wanted_changes = whole.run(stop)
         if (state, changes) == (wanted, wanted_changes):
-            states = [o.verdict for o in compare(pair.old.plan, pair.new.plan).operators if o.stateful]
+            states = [o.verdict for o in compare(pair.old.plan, pair.new.plan, old.past({})).operators if o.stateful]
             return max(states, key=severity, default="identical")
         differences.append(f"{_differences(state, wanted)}; changes {changes}, not {wanted_changes}")
     raise AssertionError(differences[-1])
