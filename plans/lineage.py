@@ -166,6 +166,7 @@ class Lineage:
             aggregate and the end of a ranking, and before conditions.
         row_conditions: those that the rows that it keeps have to meet.
         meanings: of the fields of the plan.
+        is_empty: whether it has got no row yet, as all sources in front of it are new.
     """
 
     rows: str
@@ -177,6 +178,7 @@ class Lineage:
     groups: str = ""
     row_conditions: frozenset[Expression] = frozenset()
     meanings: FieldMeanings = field(default_factory=FieldMeanings, compare=False, repr=False)
+    is_empty: bool = field(default=False, compare=False)
 
     @property
     def origin(self) -> str:
@@ -191,10 +193,12 @@ class PastTables:
     Attributes:
         lenient: the tables that read what is not of the type of its column as NULL, by :func:`lineage_of_table`.
         nullable: table and name of the columns that can be NULL.
+        tables: all of them; None where the plan does not say which data some have.
     """
 
     lenient: frozenset[str]
     nullable: frozenset[tuple[str, str]]
+    tables: frozenset[str] | None
 
     @staticmethod
     def of(graph: ExecGraph) -> PastTables:
@@ -207,7 +211,14 @@ class PastTables:
                 for column in node.output_type.fields
                 if column.type.nullable
             ),
+            frozenset(table for _, table in scans) if all(_says_its_data(node) for node, _ in scans) else None,
         )
+
+    def is_new(self, node: ExecNode) -> bool:
+        """Whether a node reads a table of which no row has been read."""
+        if self.tables is None or not isinstance(node, TableSourceScan) or not _says_its_data(node):
+            return False
+        return lineage_of_table(node) not in self.tables
 
 
 def lineage(graph: ExecGraph, past_tables: PastTables | None = None) -> dict[int, Lineage]:
@@ -222,7 +233,9 @@ def lineage(graph: ExecGraph, past_tables: PastTables | None = None) -> dict[int
     meanings = FieldMeanings()
     for node in graph.nodes:
         inputs, types = [lineages[i.id] for i in graph.inputs(node)], graph.input_types(node)
-        lineages[node.id] = replace(_of(node, inputs, types, meanings, past_tables), meanings=meanings)
+        is_empty = past_tables.is_new(node) or (bool(inputs) and all(i.is_empty for i in inputs))
+        own_lineage = _of(node, inputs, types, meanings, past_tables)
+        lineages[node.id] = replace(own_lineage, meanings=meanings, is_empty=is_empty)
         meanings.types.update(zip(lineages[node.id].fields, field_types(node.output_type), strict=False))
     return lineages
 
@@ -241,7 +254,11 @@ def _of(
 ) -> Lineage:
     if isinstance(node, TableSourceScan):
         return _scan(node, meanings, past_tables)
-    if node.title in ("exchange", "mini-batch-assigner"):  # every micro-batch is a mini-batch
+    if node.title == "union" and all(f.type.kind != "ROWTIME" for f in node.output_type.fields):
+        inputs = [i for i in inputs if not i.is_empty] or inputs  # event time waits for all of them
+    if node.title in ("exchange", "mini-batch-assigner") or (
+        node.title == "union" and len(inputs) == 1
+    ):  # every micro-batch is a mini-batch
         return replace(inputs[0], state="", calls=(), groups="", row_conditions=frozenset())
     own = _json_of_hashes(node, _meaningful(node), inputs, meanings)
     if own is None:
@@ -436,6 +453,11 @@ def _scan(node: TableSourceScan, meanings: FieldMeanings, past_tables: PastTable
         widens = column.name in physical and table_hash not in past_tables.lenient
         fields.append(meanings.typed(values, column.type, widens))
     return Lineage(rows, tuple(fields), "", (), *_before_filters(node, abilities, own, identity, physical, fields))
+
+
+def _says_its_data(node: TableSourceScan) -> bool:
+    table = node.scan_table_source.table.resolved_table
+    return table is not None and table.options is not None
 
 
 def _ignores_errors(table: ContextResolvedTable) -> bool:
