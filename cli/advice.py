@@ -39,7 +39,9 @@ def tell(
 
 
 def set_in_plan(plan: str, advice: Advised, session: Mapping[str, str], dry_run: bool) -> str:
-    """Sets the advised TTLs in a plan file, unless only the diff is wanted; returns the diff, empty if there is none.
+    """Sets the advised TTLs in a plan file, and returns the diff, which is empty if nothing changes.
+
+    With ``dry_run``, the file stays as it is.
 
     Raises:
         PlanError: as :func:`plans.edit.plan_edit` and :func:`plans.edit.write_edited`.

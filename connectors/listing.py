@@ -301,8 +301,10 @@ _END = b',"end":true}'
 
 
 def file_list(root: str, files: Sequence[FileEntry], end: bool = False) -> str:
-    """Files as text: their paths, without ``root`` where all are below it, sizes and modification times; and whether
-    no further files follow."""
+    """A text with the paths, sizes and modification times of files, and with whether no further files follow.
+
+    If all files are below ``root``, their paths are relative to it.
+    """
     if not all(file.path.startswith(root) for file in files):
         root = ""
     rows = [[file.path.removeprefix(root), file.size, file.modified] for file in files]
@@ -310,12 +312,12 @@ def file_list(root: str, files: Sequence[FileEntry], end: bool = False) -> str:
 
 
 def says_end(text: bytes) -> bool:
-    """Whether no further files follow those in what :func:`file_list` gave."""
+    """Whether a text of :func:`file_list` says that no further files follow."""
     return text.rstrip().endswith(_END)
 
 
 def entries_in(text: bytes) -> list[FileEntry]:
-    """The files in what :func:`file_list` gave."""
+    """The files in a text of :func:`file_list`."""
     data = json.loads(text)
     root = data["root"]
     return [FileEntry(root + below, size, modified_at) for below, size, modified_at in data["files"]]

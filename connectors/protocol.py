@@ -258,7 +258,7 @@ class FileSource(Source[FileSplit]):
         return table_files(self.path)
 
     def size(self) -> int | None:
-        """Of the files; None where only Spark lists them."""
+        """The size of the files; None where only Spark lists them."""
         return None if scheme_of(self.path) in HADOOP else sum(file.size for file in self.files())
 
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[FileSplit] | EndOfInput]:

@@ -55,8 +55,11 @@ class SinkPair:
 
 
 def sink_pairs(old: Sequence[ExecNode], new: Sequence[ExecNode]) -> list[SinkPair]:
-    """The sinks of two plans by their tables, without side outputs, in the order of the old plan and then of the new
-    one. Of several sinks for one table, the later ones have a number."""
+    """The sinks of two plans, paired by their tables, without side outputs.
+
+    The order is that of the old plan. Tables that only the new plan writes follow. If a plan has several sinks for one
+    table, the second and later ones have a number.
+    """
     by_path = [_by_path(sinks) for sinks in (old, new)]
     paths = list(dict.fromkeys((*by_path[0], *by_path[1])))
     names = [path.rpartition(".")[2] for path in paths]

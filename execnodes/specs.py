@@ -464,7 +464,7 @@ class WritingMetadata(PlanModel):
 
 
 class Bucketing(PlanModel):
-    """The sink writes buckets."""
+    """The sink distributes its rows over buckets (DISTRIBUTED BY of Flink's tables)."""
 
     type: Literal["Bucketing"] = "Bucketing"
 

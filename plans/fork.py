@@ -162,8 +162,8 @@ class PlanFigures:
     """What a plan cost.
 
     Attributes:
-        rows: that its sources read; of a table that it reads several times, each time.
-        state_rows, state_bytes: stored at the end.
+        rows: the rows that its sources read. A table that it reads twice counts twice.
+        state_rows, state_bytes: the size of its state at the end.
         written: bytes of state that all micro-batches wrote.
         busy: task time of each micro-batch in its operators, ms.
     """

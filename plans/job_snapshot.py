@@ -27,12 +27,12 @@ _USUAL = "default_catalog.default_database."
 
 @dataclass(frozen=True)
 class PlannedState:
-    """A state of a job, by its plan and by what was requested since.
+    """A state of a job, with the TTL of the plan and the TTLs that were requested while the job ran.
 
     Attributes:
-        view: the entry of the plan.
-        selector: points at it.
-        live: what the checkpoint notes of its TTL; None before the first run that does so.
+        view: the state in the plan.
+        selector: the selector of the state.
+        live: the TTLs that the checkpoint has recorded; None if it has not recorded any.
     """
 
     view: StateView

@@ -7,12 +7,13 @@
     which     := "*" | id | uid | table {"*" table}
     state     := "*" | "left" | "right" | index | state name | table
 
-Types, state names and sides are compared without case, ``-`` and ``_``; tables and aliases as written, then without
-case. A name with other characters than letters, digits, ``_``, ``-``, ``$`` and ``:`` is in backquotes.
+Types, state names and sides are compared without case, ``-`` and ``_``. Tables and aliases are compared as written, and
+if none matches, without case. A name with other characters than letters, digits, ``_``, ``-``, ``$`` and ``:`` is in
+backquotes.
 
-A table or an alias stands for the operators whose inputs lead to it: those with nothing stateful in between before
-the others, and those that read nothing else before those that do. ``A*B`` stands for ``A`` and ``B`` on different
-inputs, in the order of the inputs.
+A table or an alias means the operators that read it. Operators that read it without another stateful operator in
+between are preferred, and among these the operators that read no other table. ``A*B`` means an operator that reads
+``A`` and ``B`` through different inputs, in the order of the inputs.
 
 Error codes: PLAN100, PLAN105.
 """

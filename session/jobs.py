@@ -290,7 +290,7 @@ class Jobs:
         """Stops a job after its micro-batch in hand, and waits for that.
 
         Raises:
-            RunError: RUN060, none has this id; RUN052, it has ended.
+            RunError: RUN060, no job has this id; RUN052, it has ended.
         """
         entry = self.find(job_id, place)
         if entry.status != RESTARTING:
@@ -301,7 +301,7 @@ class Jobs:
             self._journal.ended(entry)
 
     def save(self, job_id: str, options: Mapping[str, str], drain: bool = False, place: Place | None = None) -> str:
-        """Stops a job with a savepoint, and waits for that; the path of the savepoint.
+        """Stops a job with a savepoint, waits for it, and returns the path of the savepoint.
 
         Args:
             job_id: of the job.
@@ -310,8 +310,8 @@ class Jobs:
             place: of the id in the statement.
 
         Raises:
-            RunError: RUN060, none has this id; RUN052, it has ended; RUN058, no directory for savepoints is configured;
-                RUN059, the job has no checkpoint.
+            RunError: RUN060, no job has this id; RUN052, it has ended; RUN058, no directory for savepoints is
+                configured; RUN059, the job has no checkpoint.
             StateplanError: the savepoint cannot be written.
         """
         from stateplan.runtime.checkpoint.savepoint import SAVEPOINT_DIR, new_savepoint

@@ -139,12 +139,13 @@ class TableResult(AttributeHints):
                 yield Row.of(self.columns, row).of_kind(RowKind(kind))
 
     def frames(self) -> Iterator[pl.DataFrame]:
-        """The rows of a query as frames, while its job runs, once: ``c0, c1, ...``, and ``kind`` (see
-        :class:`RowKind`) where they are not all insertions.
+        """The rows of a query as frames, while its job runs. They can be read once.
+
+        The columns are ``c0, c1, ...``, and ``kind`` (see :class:`RowKind`) unless all rows are insertions.
 
         Raises:
-            RunError: RUN054, the rows were taken already, by :meth:`to_arrow` and the like or by a notebook.
-            StateplanError: what made the job fail, after its last row.
+            RunError: RUN054, the rows were read before, by :meth:`to_arrow` and the like or by a notebook.
+            StateplanError: the error of the job, after its last row.
         """
         assert self.channel is not None
         if self._table is not None:

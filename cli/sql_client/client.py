@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stateplan.runtime.job import Progress
 
 _MOST_SOURCES = 16
-"""So many files deep may SOURCE be."""
+"""How deep files of SOURCE may be nested."""
 
 
 class Quit(Exception):  # noqa: N818 - no error

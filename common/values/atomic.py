@@ -106,7 +106,7 @@ class Codec:
         return self.sql(e, zone)
 
     def java(self, e: pl.Expr) -> pl.Expr:
-        """``toString``."""
+        """The text of ``toString`` in Java."""
         return e.cast(pl.String)
 
     def field(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:

@@ -209,17 +209,17 @@ class _Row(Opaque):
 
 
 def json_object(names: Sequence[str], values: Sequence[pl.Expr], style: FieldStyle) -> pl.Expr:
-    """JSON objects of columns of JSON values."""
+    """A JSON object per row: a key for each name, with the JSON value of its column."""
     return json_fields([(pl.lit(json_string(n)), v) for n, v in zip(names, values, strict=True)], style.skip_nulls)
 
 
 def json_fields(fields: Sequence[tuple[pl.Expr, pl.Expr]], skip_nulls: bool) -> pl.Expr:
-    """JSON objects of columns of names in quotes and JSON values."""
+    """A JSON object per row: keys from columns of names in quotes, values from columns of JSON values."""
     return _json_list("{", [(pl.concat_str(name, pl.lit(":")), value) for name, value in fields], "}", skip_nulls)
 
 
 def json_items(values: Sequence[pl.Expr], skip_nulls: bool) -> pl.Expr:
-    """JSON lists of columns of JSON values."""
+    """A JSON list per row, of the JSON values in the columns."""
     return _json_list("[", [(pl.lit(""), value) for value in values], "]", skip_nulls)
 
 

@@ -283,7 +283,7 @@ class _WithRegistry(_Avro):
 
 
 class AvroConfluent(_WithRegistry):
-    """Avro with a schema registry."""
+    """Avro messages whose schemas are in a schema registry."""
 
     name = "avro-confluent"
     description = (

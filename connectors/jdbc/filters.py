@@ -20,15 +20,18 @@ _WHOLE_ROOTS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 
 
 def condition_sql(condition: Rex, fields: Fields, table: TableInfo) -> str | None:
-    """A condition that holds for all rows for which another one holds.
+    """A condition of a query as SQL of the database, so that the database sends fewer rows.
+
+    It holds for each row for which ``condition`` holds, and possibly for others: the parts that SQL of the database
+    cannot express are omitted.
 
     Args:
-        condition: over ``fields``.
+        condition: the condition, over ``fields``.
         fields: name and type of the declared columns.
-        table: of the database.
+        table: the table of the database.
 
     Returns:
-        None if there is nothing to say.
+        None if no part can be expressed.
     """
     if not isinstance(condition, Call):
         return None

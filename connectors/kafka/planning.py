@@ -511,7 +511,7 @@ class Planner:
 
 
 def offsets_of(offset: Offset, key: str = "offsets") -> Offsets:
-    """The offsets in an offset of the source."""
+    """Kafka's offsets by topic and partition, from the offset of a micro-batch."""
     nested_offsets: Mapping[str, Mapping[str, int]] = offset.get(key, {})
     return {(topic, int(number)): at for topic, numbers in nested_offsets.items() for number, at in numbers.items()}
 

@@ -149,11 +149,11 @@ class CapturedTable:
 
 @dataclass(frozen=True)
 class Position:
-    """The slot.
+    """The log of a server, and the part of it that the slot keeps.
 
     Attributes:
-        flushed: where the log of the server ends.
-        confirmed: from where on the slot keeps the log; None if there is no slot.
+        flushed: the position at which the log ends.
+        confirmed: the position from which the slot keeps the log; None if there is no slot.
         cluster: the system identifier of the server, which its standbys share.
     """
 

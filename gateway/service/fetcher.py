@@ -120,7 +120,8 @@ class ResultFetcher:
         return self._channel.is_ready
 
     def listen(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Has ``call`` called, in another thread, when :meth:`is_ready` may have changed; what ends that."""
+        """Calls ``call`` in another thread whenever :meth:`is_ready` may have changed. Returns a function that ends
+        this."""
         return (lambda: None) if self._channel is None else self._channel.listen(call)
 
     @property

@@ -196,7 +196,7 @@ class RankStrategy:
 
 
 def fresh_name(name: str, names_in_use: Sequence[str], between: str = "_") -> str:
-    """``name``, numbered where it is taken: a, a_0, a_1."""
+    """``name``, with a number behind it if the name is in use: ``a``, ``a_0``, ``a_1``."""
     candidate, n = name, 0
     while candidate in names_in_use:
         candidate = f"{name}{between}{n}"

@@ -402,8 +402,11 @@ class _Inside(ExpressionBinder):
 def project_names(
     exprs: Sequence[Rex], names: Sequence[str | None], rel: Rel, *, through_casts: bool = True
 ) -> list[str]:
-    """Names of a projection: given ones, else of the field referred to (perhaps through casts), else ``$f`` and the
-    position; repeated ones numbered."""
+    """The names of the fields of a projection.
+
+    A field without a name has the name of the field that it refers to, with ``through_casts`` also inside of CAST. Any
+    other field is called ``$f`` and its position. A name that occurs again has a number behind it.
+    """
     fields = rel.fields
     out = []
     for i, (e, n) in enumerate(zip(exprs, names, strict=True)):

@@ -542,7 +542,7 @@ def _names(items: Sequence[_Item], ordering: Ordering) -> list[str]:
 
 
 def written_names(rel: Rel) -> list[str]:
-    """The names of the columns of a query or table as references see them: two may have the same."""
+    """The names by which SQL refers to the columns of a query or table. Two columns may have the same name."""
     names = field_names(rel)
     if isinstance(rel, Project):
         if rel.written_names is not None:

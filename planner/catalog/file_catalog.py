@@ -141,13 +141,13 @@ class StoredCatalog(Catalog):
     """A catalog on disk.
 
     Args:
-        name: under which the session knows it.
-        path: path or URL of its folder, which need not be there yet.
-        default_database: that it has at least.
-        session: whose functions the expressions of tables may call.
+        name: its name in the session.
+        path: path or URL of its folder. The folder need not exist yet.
+        default_database: a database that always exists.
+        session: the catalogs of the session. Expressions of tables may call their functions.
 
     Raises:
-        DataError: DATA101, DATA107, DATA108: the path is a URL that leads nowhere.
+        DataError: DATA101, DATA107, DATA108: the URL cannot be opened.
         CatalogError: CAT113, the folder cannot be read.
     """
 

@@ -1,7 +1,8 @@
-"""How many rows a relation may have, for the choices that Flink makes by cost. Streams have no statistics: these are
-guesses from the shape of the query.
+"""How many rows a relation may have. The planner needs this where Flink chooses by cost.
 
-Source: Flink's ``FlinkRelMdRowCount``, ``SelectivityEstimator`` and ``FlinkRelMdSelectivity``; of what is certain,
+Streams have no statistics, so these are guesses from the shape of the query.
+
+Source: Flink's ``FlinkRelMdRowCount``, ``SelectivityEstimator`` and ``FlinkRelMdSelectivity``; for bounds,
 Calcite's ``RelMdMinRowCount`` and ``RelMdMaxRowCount``.
 """
 

@@ -246,7 +246,7 @@ def merged_calcs(top: Calc, below: Calc) -> Calc | None:
 
 
 def to_calcs(rel: Rel) -> Rel:
-    """``rel`` with every chain of projections, filters and calcs as few calcs as possible."""
+    """``rel`` with every chain of projections, filters and calcs merged into as few calcs as possible."""
     calc = _as_calc(rel)
     if calc is None:
         return replace_inputs(rel, [to_calcs(i) for i in rel.inputs])
@@ -262,7 +262,7 @@ def is_trivial(calc: Calc) -> bool:
 
 
 def to_named_calcs(rel: Rel) -> Rel:
-    """As :func:`to_calcs`, where a calc still knows the names that its input had."""
+    """As :func:`to_calcs`. Each calc also records the names of the fields of its input, which its description shows."""
     calc = _as_calc(rel)
     if calc is None:
         if isinstance(rel, OverAggregate) and isinstance(rel.input, Calc) and is_trivial(rel.input):

@@ -23,8 +23,8 @@ class Series:
 
     Attributes:
         name: a selector for it, or the operator and the name of the state.
-        rows, bytes: stored rows and their bytes, per record of the history; None if it was not there.
-        partial: whether what was there before the first record is missing.
+        rows, bytes: number of stored rows and their bytes, per record of the history; None if the state did not exist.
+        partial: whether rows from before the first record are missing in these numbers.
     """
 
     name: str
@@ -40,7 +40,7 @@ class History:
     Attributes:
         batches: the micro-batch of each record, ascending.
         times: its clock (that of the replay for replay tables), ms since 1970.
-        series: in the order of the plan, states that are no more behind those that are.
+        series: the states of the last record in the order of the plan, then states that no longer exist.
     """
 
     batches: tuple[int, ...]

@@ -195,7 +195,7 @@ class OperatorInfo:
 
 @dataclass(frozen=True)
 class JobInfo:
-    """What records are about.
+    """A job, as its records of metrics name it.
 
     Attributes:
         job_id: Spark's id of the query.

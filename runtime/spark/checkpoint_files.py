@@ -279,8 +279,8 @@ class SparkCheckpoint:
         return json.dumps(facts, separators=(",", ":"))
 
     def schemas(self, operator: int) -> Iterator[AnyPath]:
-        """The files with the schemas of state that Spark has recorded of a stateful operator; none of what cannot be
-        read."""
+        """The files in which Spark recorded the schemas of the state of an operator. Metadata that cannot be read is
+        ignored."""
         for facts in sorted_paths((self.state / str(operator)).glob("_metadata/*/[0-9]*")):
             with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):
                 for line in facts.read_text(encoding="utf-8").splitlines()[1:]:
@@ -420,7 +420,12 @@ def spark_operator(level: int, levels: int) -> int:
 
 
 def content_of(place: str, operators: Sequence[Stateful] = ()) -> str:
-    """What a file is for, by its place in what Spark wrote."""
+    """What a file or folder of Spark's checkpoint contains, in words for messages.
+
+    Args:
+        place: path below the checkpoint.
+        operators: the operators of the job, to name those whose state it is.
+    """
     kind, *rest = place.split("/")
     if not rest and kind == "state":
         return "the state of all operators"

@@ -1,6 +1,6 @@
 """Requests a fork server to run a module of Spark. If no server answers, this process runs the module itself.
 
-A script: ``fork_client.py SOCKET -m MODULE ARGUMENTS``, started without ``site`` because it lives for milliseconds.
+It is run as ``fork_client.py SOCKET -m MODULE ARGUMENTS``, started without ``site`` because it lives for milliseconds.
 """
 
 import contextlib

@@ -1,5 +1,8 @@
-"""What a Python worker of another machine is asked before it may run a job. It may not have stateplan at all: these
-functions are sent by value, and name the standard library alone."""
+"""Checks that a Python worker of another machine runs before it may run a job.
+
+The worker may lack stateplan. Spark therefore sends these functions by value, and they import only the standard
+library.
+"""
 
 from __future__ import annotations
 

@@ -32,8 +32,10 @@ _STORE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 def repartition(
     spark: SparkSession, checkpoint: SparkCheckpoint, rescale: Rescale, tell: Callable[[str], None]
 ) -> None:
-    """Brings the state of a checkpoint to the partitions that are wanted. No query may be running on it, and nothing of
-    the job may be pending. Killed at any moment, it is finished by the next start.
+    """Changes the number of partitions of the state in a checkpoint.
+
+    No query may run on the checkpoint, and no micro-batch may be unfinished. If the process is killed, the next start
+    of the job continues.
 
     Raises:
         CheckpointError: CKPT051, Spark could not do it.

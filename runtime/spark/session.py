@@ -366,8 +366,8 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
 
 
 def lower_priority(niceness: int) -> None:
-    """Lets a Spark that is started later on this machine run at a lower priority than this process: a server then
-    answers while jobs use all cores. It has no effect where the system has one priority for all threads of a process.
+    """Lowers the priority of a Spark that this process starts later on this machine, so that a server answers while
+    jobs use all cores. It has no effect where the system has one priority for all threads of a process.
 
     Args:
         niceness: as of nice(2), from 0 to 19.

@@ -50,13 +50,14 @@ _SORTABLE = ("CHAR", "VARCHAR", "BOOLEAN", "DATE", "TIMESTAMP_WITHOUT_TIME_ZONE"
 
 
 def wrap(value: int, type_: LogicalType) -> int:
-    """A whole number as its type holds it."""
+    """A whole number that wraps around in its type, as in Java."""
     bits = _BITS[type_.root]
     return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
 
 
 def compiled(rex: Rex, types: Sequence[LogicalType]) -> Scalar | None:
-    """What computes ``rex``, whose fields have these types; None if that is for columns."""
+    """A function that computes ``rex`` for one row, whose fields have these types; None if only columns can compute
+    it."""
     if isinstance(rex, InputRef):
         index = rex.index
         return lambda values: values[index]
