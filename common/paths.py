@@ -222,7 +222,7 @@ def remove_tree(path: AnyPath) -> None:
 
 
 _THREADS = 8
-"""So many files are copied at once."""
+"""How many files are copied at the same time."""
 
 
 def copy_tree(source: AnyPath, target: AnyPath, changing: bool = False) -> None:

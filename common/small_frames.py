@@ -16,7 +16,7 @@ import polars as pl
 _SMALL = 4096
 """Up to this number of rows a frame is taken column by column."""
 _FEW = 8
-"""So many small frames are put together without moving their rows."""
+"""Up to how many small frames are combined without moving their rows."""
 
 
 def rows_at(frame: pl.DataFrame, rows: npt.NDArray[np.int64]) -> pl.DataFrame:

@@ -52,7 +52,7 @@ class Alignment:
     """How a source is aligned.
 
     Attributes:
-        group: that the source belongs to.
+        group: the group that the source belongs to.
         max_drift: how far a part may be ahead of the slowest one, ms.
         source: distinguishes the sources of the job.
         folder: with the files of all sources; None before the job starts.

@@ -199,7 +199,7 @@ class OffsetSource(Source[S]):
         idle_timeout: parts without rows for so long, ms, hold no watermark back; 0 is never. Set before the job starts.
         alignment: what to ask, with :class:`connectors.alignment.Aligner`, which parts may be read; None for
             a source that waits for nobody. Set before the job starts.
-        modules: that planning imports and that take long, such as a client. They are imported while the job starts.
+        modules: large modules that planning imports, such as a client. They are imported while the job starts.
         acknowledges: whether :meth:`committed` is called: not in a trial beside the job. Set before the job starts.
     """
 

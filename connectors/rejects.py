@@ -17,7 +17,7 @@ class Reject:
     Attributes:
         error: what is wrong with it.
         data: its bytes.
-        file: that it is in; None for a message.
+        file: the file that contains it; None for a message.
         line: of the file, from 1; of a message, its position among those that were read together, plus one.
         topic, partition, offset: of a message.
     """

@@ -53,7 +53,7 @@ class ResultChannel:
         _open[self.id] = self
 
     def listen(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Has ``call`` called whenever there are rows or an end, from any thread; it must neither wait nor raise.
+        """Calls ``call`` from any thread when rows arrive or the result ends. ``call`` must neither wait nor raise.
         Returns what ends that."""
         with self._condition:
             self._listeners.append(call)

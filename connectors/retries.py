@@ -23,7 +23,7 @@ _check: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None
 
 @contextmanager
 def interruptible(check: Callable[[], None]) -> Iterator[None]:
-    """Has what waits in this thread call ``check`` every now and then, which raises when nobody wants it any more."""
+    """Within, waits of this thread call ``check`` now and then. It raises an error when nobody needs the result."""
     token = _check.set(check)
     try:
         yield

@@ -88,7 +88,7 @@ def plan_query(
     """A query as the INSERT of its results: name and type of its columns, and the plan.
 
     Args:
-        query: that was read from ``source``.
+        query: the query that was read from ``source``.
         catalog, options: as for :func:`plan_insert`.
         source: its text.
         table_of: makes the table of the results. It is called once.

@@ -292,7 +292,7 @@ def _with_type(text: str | None, value: Any) -> str:
 
 
 _MOST = 120
-"""So many characters of a value are shown."""
+"""How many characters of a value are shown."""
 
 
 def _clipped(before: str | None, after: str | None) -> tuple[str | None, str | None]:

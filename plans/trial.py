@@ -128,8 +128,8 @@ class Trial:
     Attributes:
         outcomes: per variant; the others are compared with the first one.
         singles: of variants that set several TTLs, each TTL alone.
-        rows: that were read.
-        seconds: that it took.
+        rows: the rows that were read.
+        seconds: the seconds that it took.
         clocked: whether the input was played on a clock of its own; else TTLs count the time of the run.
     """
 

@@ -41,5 +41,5 @@ def beginning(folder: AnyPath) -> Offset | None:
 
 
 def forget_beginning(folder: AnyPath) -> None:
-    """Has a source begin anew, of a job that has planned no micro-batch. Raises OSError."""
+    """Makes a source start from the beginning, for a job that has planned no micro-batch. Raises OSError."""
     (folder / _NAME).unlink(missing_ok=True)

@@ -34,7 +34,7 @@ _WARN_AT = 0.8
 _MISSED = 10_000
 """The suggested TTL misses at most one use of this number."""
 _SETTLES = 32
-"""So many micro-batches a state has to lose what a shorter TTL drops, before it gets a shorter one still."""
+"""How many micro-batches a state has to drop the rows that a shorter TTL expires, before its TTL is shortened again."""
 _SPAN = 60_000
 """Growth is measured over about this number of ms."""
 _ROOM = 0.9
@@ -47,7 +47,7 @@ class State:
 
     Attributes:
         key: which it is.
-        selector: points at it.
+        selector: the selector of the state.
         floor: the shortest TTL that the plan allows it, ms; None if the plan says none.
     """
 

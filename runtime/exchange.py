@@ -42,7 +42,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Touch:
-    """Has the receiver look at its state, and nothing else."""
+    """A message without rows, which only makes the receiver look at its state."""
 
 
 class StateRows(NamedTuple):

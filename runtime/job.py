@@ -186,8 +186,10 @@ class Job(ABC):
             raise
 
     def when_over(self, call: Callable[[Job], None]) -> None:
-        """Has ``call`` called once when the job has ended, in another thread, or at once. Who waits for the job
-        continues after these calls; so they must not wait for it, and must not raise."""
+        """Calls ``call`` once when the job has ended, in another thread, or at once if it has ended before.
+
+        Threads that wait for the job continue after these calls, so the calls must not wait for it, and must not raise.
+        """
         with self._lock:
             if self._end is None:
                 self._when_over.append(call)
@@ -205,7 +207,7 @@ class Job(ABC):
         """Releases the resources of the job."""
 
     def _begin(self) -> None:
-        """Has a thread see the job to its end: the last thing to do when a job is made."""
+        """Starts the thread that waits for the end of the job. A constructor calls this last."""
         threading.Thread(target=self._see_to_its_end, name=f"job {self.job_id}", daemon=True).start()
 
     def _to_stop(self) -> None:

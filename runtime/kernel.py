@@ -408,7 +408,7 @@ class WatermarkTap(Transform):
     """A transform that reads how far event time has advanced.
 
     Attributes:
-        transform: that does.
+        transform: the transform that does this.
         reader: its number among those of the job.
     """
 

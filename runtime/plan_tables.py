@@ -83,7 +83,7 @@ def sink_table(spec: DynamicTableSink, session: Mapping[str, str], fields: Field
     Args:
         spec: of the plan.
         session: options of the session.
-        fields: that are written: the physical columns, then the metadata.
+        fields: the fields that are written: the physical columns, then the metadata.
         uid: of the sink in this checkpoint.
 
     Raises:

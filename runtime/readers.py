@@ -142,7 +142,7 @@ class KeptReaders(Readers):
 
 
 def keep_times(origin: AnyPath, folder: AnyPath, uids: Collection[str], batch: int) -> tuple[str, ...]:
-    """Has the readers of a new checkpoint begin with what those of another one would read next.
+    """Makes the readers of a new checkpoint start where those of another one stand.
 
     Args:
         origin: the other checkpoint.
@@ -170,8 +170,8 @@ def keep_times(origin: AnyPath, folder: AnyPath, uids: Collection[str], batch: i
 
 
 def forget_later(folder: AnyPath, batch: int) -> bool:
-    """Has ``watermarks.json`` of a copied checkpoint say what it said before a micro-batch began. Returns whether it
-    knows that. Raises OSError, ValueError, TypeError, AttributeError, the file is damaged."""
+    """Restores ``watermarks.json`` of a copied checkpoint to its content before a micro-batch began. Returns whether
+    that is possible. Raises OSError, ValueError, TypeError, AttributeError, the file is damaged."""
     if not (folder / _FILE).exists():
         return True
     content = {begun: times for begun, times in _read_file(folder / _FILE).items() if int(begun) <= batch}

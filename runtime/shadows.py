@@ -31,7 +31,7 @@ from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
 FOLDER = "shadow"
 """The folder of a checkpoint with what is compared."""
 FILES = 64
-"""So many files of micro-batches are folded, or fewer large ones."""
+"""How many files of micro-batches are folded at once, or fewer if they are large."""
 MOST_BYTES = 128 << 20
 """The comparison of a table ends when its rows take more memory than this."""
 

@@ -59,7 +59,7 @@ class LateRows(FrozenDataclass):
 
         Args:
             frame: late rows; the fields of :attr:`row` come first, as ``c0, c1, ...``, and perhaps ``kind``.
-            watermark: that they arrived after, ms.
+            watermark: the watermark that they arrived after, ms.
         """
         writer = JsonWriter([(f.name, f.type) for f in self.row.fields], _STYLE)
         kinds = frame[KIND].to_list() if KIND in frame.columns else [int(RowKind.INSERT)] * frame.height
@@ -97,7 +97,7 @@ class Errors:
 
     Attributes:
         sink: number of the sink.
-        table: whose input it is.
+        table: the table that the input belongs to.
         columns: names of the columns of the sink's table, in order.
     """
 

@@ -60,7 +60,7 @@ class Sources:
         options: session options.
         markers: folder for marker files; part of the checkpoint.
         spark: what Spark wrote of it.
-        environment: that references of sources need in the processes that plan.
+        environment: the environment that references of sources need in the processes that plan.
 
     Attributes:
         end_themselves: whether the last micro-batch of the input brings event time to its end.

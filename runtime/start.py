@@ -73,7 +73,7 @@ class Submission:
         on_progress: called about five times a second while :meth:`SparkJob.wait` waits.
         spark: a session of the user's to run in.
         job_id: of the job, a UUID, where its checkpoint has none yet.
-        secrets: that references in the plan stand for.
+        secrets: the secrets that references in the plan stand for.
         on_start: gets the job's id and the directory of its checkpoint, right before the job begins. What it raises
             keeps the job from starting.
         limits: of its state.
@@ -186,7 +186,7 @@ class _Parts:
         sources, sinks: of the job.
         readers, ttls: what the checkpoint has of them.
         reporters: to which figures are served.
-        environment: that references need in other processes of this machine.
+        environment: the environment that references need in other processes of this machine.
     """
 
     job: JobGraph

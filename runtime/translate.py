@@ -86,7 +86,7 @@ def translate(
         key_groups: into which keyed state is split.
         job_id: distinguishes the files of this job from those of others in the same folder.
         start_time: when the job began, ms; generated timestamps refer to it.
-        secrets: that references in the plan stand for. The job graph has them, so it is never written or shown.
+        secrets: the secrets that references in the plan mean. The job graph has them, so it is never written or shown.
 
     Raises:
         OptionError: OPT123, a secret that is not known here.
@@ -440,7 +440,7 @@ class _Builder:
         Args:
             node: its scan.
             read: the table.
-            filters: that are evaluated in front of the rest of the plan.
+            filters: the filters that are evaluated in front of the rest of the plan.
         """
         if not read.leaves_out:
             return read

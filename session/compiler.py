@@ -128,7 +128,7 @@ class Compiler:
         """The plan of a query.
 
         Args:
-            query: that was read from ``source``.
+            query: the query that was read from ``source``.
             source: its text.
             channel: id of what gets the rows.
 
@@ -193,7 +193,7 @@ class Compiler:
         """What EXPLAIN shows of INSERTs: the operators as a tree, and their states.
 
         Args:
-            inserts: that run as one job.
+            inserts: the inserts that run as one job.
             details: names of explain details, in small or capital letters.
 
         Raises:

@@ -15,7 +15,7 @@ from stateplan.session.jobs import JobEntry
 from stateplan.session.results import TableResult, content, ok
 
 _WIDTH = 48
-"""So many characters of a query name its job, which else has no name."""
+"""A job without a name is named by its query, up to this number of characters."""
 _MAX_FAILURES = 3
 """SHOW JOBS says for this number of failed jobs why they failed."""
 _JOB_COLUMNS = ("job id", "job name", "status", "start time")

@@ -25,13 +25,13 @@ RESTARTING = "RESTARTING"
 """The status of a job that is about to be started again. Source: Flink's ``JobStatus``."""
 
 MAX_ENDED_JOBS = 200
-"""So many jobs that have ended are remembered, and as many queries. Flink's ``jobstore.max-capacity``."""
+"""How many jobs that have ended are kept, and as many queries. Flink's ``jobstore.max-capacity``."""
 
 _IDLE_MS = 10_000
 """A job that was started so long ago and has no micro-batch in hand has no input."""
 
 _LAST = 30
-"""So many records of a job that has ended are kept in memory."""
+"""How many records of a job that has ended are kept in memory."""
 
 
 @dataclass

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stateplan.session.materialized import Materialized
 
 SHOWN_ROWS = 20
-"""So many rows are shown, the last ones."""
+"""How many rows are shown. These are the last ones."""
 
 _MAX_ROWS = 1000
 """Of a query without an end that only inserts, this number of rows stay in memory while it is shown."""

@@ -40,7 +40,7 @@ class CloseableIterator(Iterator[Row]):
     """Rows that come one by one. Source: PyFlink's class of this name.
 
     Args:
-        rows: that come.
+        rows: the rows that arrive.
         close: gives up what is left.
     """
 

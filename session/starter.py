@@ -409,8 +409,8 @@ class JobStarter:
         Spark.
 
         Args:
-            document: that is written into the checkpoint; without secrets, as ``graph``.
-            graph: that runs.
+            document: the document that is written into the checkpoint; without secrets, as ``graph``.
+            graph: the graph that runs.
             notes: gets what happens to existing state.
             record: of the job.
             secrets: of its tables.

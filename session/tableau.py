@@ -38,7 +38,7 @@ def texts(frame: pl.DataFrame, types: Sequence[LogicalType], zone: str) -> list[
 
     Args:
         frame: ``c0, c1, ...``.
-        types: theirs.
+        types: the types of these columns.
         zone: of the session, for points in time.
     """
     import polars as pl
@@ -54,7 +54,7 @@ class Tableau:
 
     Args:
         names: of the columns.
-        types: theirs.
+        types: the types of these columns.
         zone: of the session, for points in time.
         insert_only: whether there is no column for the kind of change.
         max_width: of a column.

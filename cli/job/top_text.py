@@ -12,7 +12,7 @@ States = Mapping[Key, PlannedState]
 
 _HEAD = ("id", "operator", "ttl", "in/s", "out/s", "stored rows", "bytes", "runs", "expired", "late", "busy", "cache")
 _NAMES, _TTL = 2, 2
-"""So many columns are names; the number of the one with TTLs, which follows them where there are any."""
+"""The number of columns with names. The column of TTLs follows them, if there is one."""
 
 
 def _rate(value: float) -> str:

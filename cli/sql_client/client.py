@@ -49,9 +49,9 @@ class Client:
     """Statements and commands, one after the other.
 
     Args:
-        session: that runs the statements.
+        session: the session that runs the statements.
         console: where results and notes go.
-        jobs: that continue in the background.
+        jobs: the jobs that continue in the background.
         terminal: of a person; None for scripts, which show every result line by line.
         check: looks at all statements of a script before the first one runs; raises StateplanError.
 

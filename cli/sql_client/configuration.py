@@ -92,7 +92,7 @@ class Settings:
     Attributes:
         options: by key.
         declarations: of all files, in their order.
-        files: that were read.
+        files: the files that were read.
     """
 
     options: dict[str, Setting] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from stateplan.cli.sql_client.statements import is_complete
 from stateplan.common.redaction import redacted
 
 LENGTH = 2000
-"""So many statements are kept."""
+"""How many statements the history keeps."""
 
 _LIBEDIT = "_HiStOrY_V2_"
 

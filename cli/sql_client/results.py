@@ -18,7 +18,7 @@ class Result:
     """A statement that a session runs. Leaving the block ends a query, and drops the result.
 
     Args:
-        session: that runs it.
+        session: the session that runs it.
         statement: its text.
 
     Attributes:

@@ -35,7 +35,7 @@ from stateplan.gateway.protocol import ResultPage
 from stateplan.runtime.failures import as_error
 
 _MOST = 1_000_000
-"""So many characters that jobs print are kept while a result fills the screen; the oldest go."""
+"""How many characters of the output of jobs are kept while a result fills the screen. The oldest are dropped."""
 
 
 class TerminalScreen:

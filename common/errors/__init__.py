@@ -98,7 +98,7 @@ class Place:
 
 
 _EXCERPT = 120
-"""So many characters of a line are shown at most."""
+"""How many characters of a line are shown at most."""
 
 
 class _Texts(string.Formatter):

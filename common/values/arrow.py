@@ -294,7 +294,7 @@ def arrow_table(frame: pl.DataFrame, names: Sequence[str], types: Sequence[Logic
     Args:
         frame: the rows.
         names: of the columns; several may be the same.
-        types: theirs.
+        types: the types of these columns.
         zone: of the session.
 
     Raises:

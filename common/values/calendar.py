@@ -26,7 +26,7 @@ def exact(formatter: Callable[[str], pl.Expr], clock: str, digits: int) -> pl.Ex
 
 
 def first_digits(digits: int) -> Fraction:
-    """So many of nine digits."""
+    """The first digits of nine, as many as the precision."""
     return lambda count, width: pl.concat_str(pl.lit("."), count.cast(pl.String).str.zfill(width).str.head(digits))
 
 

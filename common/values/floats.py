@@ -82,7 +82,7 @@ def _generate(mantissa: int, exponent: int, tiny: int, bits: int, place: int) ->
         mantissa: without its trailing zeros.
         exponent: of its highest bit.
         tiny: bits behind the binary point.
-        bits: that the format has for this number.
+        bits: the bits that the format has for this number.
         place: estimated exponent of the first digit, right or one too high.
     """
     length = mantissa.bit_length()

@@ -61,7 +61,7 @@ class DeltaCatalog(ExternalCatalog):
     Args:
         name: under which a session knows it.
         options: of CREATE CATALOG; references to secrets stay in them.
-        default_database: that is there even without a folder.
+        default_database: a database that exists even without a folder.
 
     Raises:
         CatalogError: CAT118, no folder can have the name of the default database.

@@ -53,7 +53,7 @@ class DatumReader:
     """Values of one schema.
 
     Args:
-        schema: that they were written with.
+        schema: the schema that they were written with.
         before: schemas that it refers to, in the order in which they build on each other.
         user: the format, for messages.
         place: of what was written with it.
@@ -310,7 +310,7 @@ class RegistryDecoder(FrozenDataclass):
 
     Attributes:
         fields: name and type of the columns to read.
-        registry: that has the schemas.
+        registry: the registry that has the schemas.
         reader_schema: the schema that a user wrote for the table; None for none.
         user: the format, for messages.
     """

@@ -232,7 +232,7 @@ class Format:
 
         Args:
             options: of the format, as in :meth:`message_encoder`.
-            topic: that messages are written to.
+            topic: the topic that messages are written to.
             part: ``key`` or ``value``: what the format writes of a message.
         """
         return options

@@ -45,7 +45,7 @@ from stateplan.connectors.rejects import reject
 
 _NO_VALUE = object()
 _BYTES = 16
-"""So many bytes are shown of a line that is not text."""
+"""How many bytes are shown of a line that is not text."""
 
 
 class Number(str):

@@ -52,7 +52,7 @@ class Registry:
     """A schema registry, as the options of a format name it. Picklable; a connection lives as long as a request.
 
     Attributes:
-        format: whose options they are.
+        format: the format that has these options.
         options: of the format, as written, with the name of the format before each key. References to secrets are
             resolved when there is something to ask.
     """

@@ -72,7 +72,7 @@ class TableInfo:
 
     Attributes:
         oid: its number in the catalog.
-        schema: that it is in.
+        schema: the schema that contains it.
         name: as the database has it.
         columns: in order.
         takes_copy: whether COPY does to it what INSERT does: it is not a view, no rule rewrites the INSERT, and no

@@ -67,7 +67,7 @@ class JdbcLookup(Lookup):
     """A table that is looked up.
 
     Attributes:
-        server: that has it.
+        server: the server that has it.
         name: as declared.
         fields: name and type of what is read.
         caching: what is kept of it.

@@ -88,10 +88,11 @@ class TableReader:
     """The queries of a table.
 
     Attributes:
-        server: that has it.
+        server: the server that has it.
         name: as declared: ``schema.table``.
         fields: name and type of what is read.
-        filters: that rows satisfy which matter, over ``all_fields``; the database applies those it has a form of.
+        filters: the conditions of the rows that the query needs, over ``all_fields``. The database applies those that
+            its SQL can express.
         all_fields: name and type of the columns that filters are over.
         ranges: None to read the table at once.
         limit: how many rows are enough; None for all.

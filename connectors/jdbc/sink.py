@@ -84,7 +84,7 @@ _STAGED = {
 """Root of a declared type to the type that ADBC sends its values as."""
 
 _DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
-"""Has the server answer a commit when no crash can undo it: the job does not write the micro-batch again."""
+"""Makes the server confirm a commit only when no crash can undo it: the job does not write the micro-batch again."""
 
 _STAGE, _DELETED = "stateplan_stage", "stateplan_deleted"
 _REMOVES = (int(RowKind.UPDATE_BEFORE), int(RowKind.DELETE))
@@ -175,7 +175,7 @@ class JdbcSink(Sink):
     """A table that is written.
 
     Attributes:
-        server: that has it.
+        server: the server that has it.
         name: as declared.
         fields: name and type of the columns.
         primary_key: columns by which rows are replaced and removed; empty to add rows only.

@@ -276,7 +276,7 @@ class Brokers:
             cause: of the client.
             complaints: of the client; they may know the cause of a time-out.
             wait: for how many seconds the client waited.
-            topic: that it is about.
+            topic: the topic that it is about.
         """
         if complaints is not None and cause.name() in _NO_ANSWER and complaints.last is not None:
             cause = complaints.last
@@ -305,7 +305,7 @@ class Brokers:
 
 
 def _keep_memory() -> None:
-    """Has glibc keep freed memory. Otherwise it returns memory to the system after each answer of a broker, and asks
+    """Makes glibc keep freed memory. Otherwise it returns memory to the system after each answer of a broker, and asks
     for it again for the next one. Other C libraries are left alone."""
     with contextlib.suppress(OSError, AttributeError, TypeError):
         for option, size in _MALLOC_LIMITS:
@@ -340,7 +340,7 @@ class SharedConsumer:
         self.consumer.assign([TopicPartition(*place, offset) for place, offset in offsets.items()])
 
     def _locate(self, brokers: Brokers, topic: str) -> None:
-        """Has the client find the leaders of a topic's partitions. By itself it looks only once in a second."""
+        """Makes the client look up the leaders of a topic's partitions. By itself, it does so only once in a second."""
 
         def ask(wait: float) -> object:
             return self.consumer.list_topics(topic, timeout=wait)

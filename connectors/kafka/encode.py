@@ -36,8 +36,8 @@ class RowEncoder:
         upsert: whether deleted rows are tombstones, and only the last change of each key counts.
         metadata: keys of the metadata behind the physical columns of a row.
         width: number of physical columns.
-        topics: that rows may name; empty if all go to one.
-        pattern: that the topics match which rows name; None for a list.
+        topics: the topics that rows may name; empty if all go to one.
+        pattern: the pattern that topics of rows match; None for a list.
     """
 
     value: MessageEncoder

@@ -52,8 +52,8 @@ class Planner:
 
     Args:
         brokers: of the table.
-        topics: that are read; empty for a pattern.
-        pattern: that names of topics match; None for a list.
+        topics: the topics that are read; empty for a pattern.
+        pattern: the pattern that names of topics match; None for a list.
         start, end: where partitions begin and end.
         discovery: after how many seconds to look for new partitions; 0 is never.
         limits: of a micro-batch.

@@ -70,7 +70,7 @@ class KafkaSink(Sink):
         topic: of all messages; None where each row says it.
         partitioner: which partition of it.
         topics: names of the topics, of which a row chooses one; empty with ``pattern``.
-        pattern: that the topics match.
+        pattern: the pattern that the topics match.
     """
 
     brokers: Brokers
@@ -85,7 +85,7 @@ class KafkaSink(Sink):
         """The sink of a table.
 
         Args:
-            table: that is written.
+            table: the table that is written.
             upsert: whether its rows have a key, of which a message says what the row is now.
 
         Raises:

@@ -40,8 +40,8 @@ class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
     Attributes:
         brokers: of the table.
         rows: makes rows of messages; None where only offsets are planned.
-        topics: that are read; empty for a pattern.
-        pattern: that names of topics match; None for a list.
+        topics: the topics that are read; empty for a pattern.
+        pattern: the pattern that names of topics match; None for a list.
         start, end: where partitions begin and end.
         discovery: after how many milliseconds to look for new partitions; 0 is never.
         limits: of a micro-batch.

@@ -205,7 +205,7 @@ class Layout:
     Attributes:
         key: positions of the columns in the key, in the order of the key.
         value: the same of the value.
-        prefix: that the names of the columns in the key have in the table, and not in the key.
+        prefix: the prefix that the names of the columns in the key have in the table, and not in the key.
     """
 
     key: tuple[int, ...]

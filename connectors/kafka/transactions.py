@@ -62,7 +62,7 @@ class Transactions:
         name: transactional id, and name of the group that has the epoch.
         topic: of all messages; None where each says it.
         topics: of the sink; empty with ``pattern``.
-        pattern: that they match.
+        pattern: the pattern that the topics match.
         partitioner: which partition messages go to.
         has_keys: whether a message says what the row with its key is now.
         should_stop: whether the job is being stopped, so that nothing may wait any longer.

@@ -64,7 +64,7 @@ class Relation:
 
     Attributes:
         oid: of the table.
-        schema: that it is in.
+        schema: the schema that contains it.
         name: of the table.
         identity: what old rows have: ``d`` (primary key), ``i`` (columns of an index), ``f`` (all columns), ``n``.
         columns: in the order of values.
@@ -202,7 +202,7 @@ class Values:
     """Rows, as the places of their values among the bytes of messages.
 
     Attributes:
-        bytes: that have the values.
+        bytes: the bytes that have the values.
         kinds: an array per column: whether the value is NULL, omitted or text.
         starts: an array per column: where the text begins.
         lengths: an array per column: bytes of the text; 0 if there is none.
@@ -259,7 +259,7 @@ class ChangeBatch:
     """The changes of one relation, of which its description stays the same.
 
     Attributes:
-        relation: whose rows changed.
+        relation: the table whose rows changed.
         at: position of each change among the messages, ascending.
         kinds: INSERT, UPDATE or DELETE.
         new: the new rows; one of each insertion and update.

@@ -129,7 +129,7 @@ def read_wall_clock(text: str, pattern: str, zone: str = "UTC", now: dt.datetime
     """What a text says by a pattern; None where it does not fit.
 
     Args:
-        zone: whose names are looked for first.
+        zone: the time zone whose names come first.
         now: for years of two digits, which are from 80 years before to 20 years after.
 
     Raises:

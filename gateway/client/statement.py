@@ -20,7 +20,7 @@ class Statement:
     """Submits a statement.
 
     Args:
-        session: that runs it.
+        session: the session that runs it.
         text: SQL.
 
     Raises:

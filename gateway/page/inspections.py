@@ -57,7 +57,7 @@ class Inspections:
         return self._results.get(job_id)
 
     def request(self, job_id: str, folder: AnyPath, options: Mapping[str, str], automatic: bool = False) -> None:
-        """Has the state of a job counted soon.
+        """Schedules a count of the state of a job.
 
         Args:
             job_id: the job.

@@ -99,7 +99,7 @@ class JobsPage:
     # ---- acting ------------------------------------------------------------------------------------------------
 
     def inspect(self, job_id: str) -> None:
-        """Has the state of a job counted. Raises RunError RUN060, RUN056."""
+        """Starts to count the state of a job. Raises RunError RUN060, RUN056."""
         self._inspect(self._jobs.find(job_id), unasked=False)
 
     def what_if(self, job_id: str, state: str, ttl: str) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class Access:
         """The access to a gateway at ``address``.
 
         Args:
-            address: that it binds.
+            address: the address that it binds.
             token: see the class.
             certificates: whether TLS lets only those in who have a certificate.
             names: more names that it has.

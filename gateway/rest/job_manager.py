@@ -43,7 +43,7 @@ _ID_DIGITS = 32
 """Hexadecimal digits of an id of Flink (``AbstractID``)."""
 _CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
 _HISTORY = 10
-"""So many micro-batches are in the history, as many checkpoints as Flink's ``web.checkpoints.history``."""
+"""How many micro-batches the history holds: the default of Flink's ``web.checkpoints.history``."""
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 Facts = dict[str, Any]

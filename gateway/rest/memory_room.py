@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Callable
 
 SMALL = 64 << 10
-"""So many bytes of a request or an answer need no room: there are not that many connections."""
+"""A request or an answer of at most this number of bytes needs no room: the number of connections is limited."""
 WAIT_SECONDS = 0.5
-"""So long a request waits for room."""
+"""How long a request waits for room."""
 STILL_SECONDS = 2.0
 """A connection that has neither sent nor read anything for this long gives way to others."""
 

@@ -30,7 +30,7 @@ WRITE_SECONDS = 60.0
 KEEP_ALIVE_SECONDS = 75
 CONNECTIONS = 2000
 _OTHER_FILES = 1000
-"""So many open files are for everything else."""
+"""How many open files are reserved for everything else."""
 MAX_HEADER = 64 << 10
 MIN_TOKEN = 16
 _GRACE_SECONDS = 10

@@ -156,7 +156,8 @@ class Operation:
         return self.status.is_terminal and (fetcher is None or fetcher.is_ready(token))
 
     def listen(self, call: Callable[[], None]) -> Callable[[], None]:
-        """Has ``call`` called, in another thread or at once, when :meth:`is_ready` may have changed; what ends that."""
+        """Calls ``call``, in another thread or at once, whenever :meth:`is_ready` may have changed. Returns a function
+        that ends this."""
         with self._lock:
             if not self.status.is_terminal:
                 self._listeners.append(call)

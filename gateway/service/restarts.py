@@ -228,7 +228,7 @@ class Restarts:
             return wait
 
     def after(self, wait: float, start: Callable[[], None]) -> None:
-        """Has ``start`` called in a thread of its own after this number of seconds, unless the gateway stops."""
+        """Calls ``start`` in a thread of its own after this number of seconds, unless the gateway stops."""
 
         def run() -> None:
             if not self._stop_event.wait(wait):
@@ -244,7 +244,7 @@ class Restarts:
         is_clear: Callable[[], bool],
         is_settled: Callable[[], bool],
     ) -> None:
-        """Has ``start`` called as :meth:`after`. A suspect waits until those that are not suspected have settled, and
+        """Calls ``start`` as :meth:`after` does. A suspect waits until those that are not suspected have settled, and
         one that is suspected once more until suspects before it have.
 
         Args:

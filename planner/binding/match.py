@@ -242,7 +242,7 @@ class MatchBinder(ExpressionBinder):
         source: the text that positions point into.
         functions: finds user-defined functions.
         clause: MEASURES or DEFINE, for messages.
-        variable: whose condition it is; None in MEASURES.
+        variable: the pattern variable that the condition belongs to; None in MEASURES.
     """
 
     def __init__(

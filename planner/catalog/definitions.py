@@ -123,7 +123,7 @@ def read_object(
         file: its path.
         identifier: of the object.
         kind: ``TABLE`` or ``VIEW``.
-        session: whose functions its expressions may call.
+        session: the catalogs of the session. Expressions may call their functions.
 
     Raises:
         CatalogError: CAT111, the file is not such a definition; CAT112, a newer release wrote it.

@@ -26,7 +26,7 @@ class InTimeZone:
 
 _ROUNDS = 2000
 _PER_NODE = 20
-"""So many changes, and for each node of the tree, are taken for rules that come to an end."""
+"""How many changes rules may make, in all and for each node of the tree, before they count as endless."""
 
 
 def _apply_one(rel: Rel, rules: Sequence[Rule], settled: dict[int, Rel]) -> Rel | None:

@@ -286,7 +286,7 @@ def _below(order: Order, project: Project) -> Order | None:
 
 
 def push_limit_into_scan(rel: Rel) -> Rel | None:
-    """Has a source give no more rows than a LIMIT without an order lets pass."""
+    """Makes a source stop after the rows that a LIMIT without an order needs."""
     if not isinstance(rel, Sort) or rel.order or rel.fetch is None or not isinstance(rel.input, Scan):
         return None
     scan = rel.input

@@ -125,7 +125,8 @@ def _cnf(rex: Rex, limit: int) -> Rex:
 
 
 def push_partition_into_scan(rel: Rel, time_zone: str) -> Rel | None:
-    """Has sources read only the partitions that conditions on partition columns leave; those conditions are done then.
+    """Makes sources read only the partitions for which conditions on partition columns hold. The query then omits these
+    conditions.
 
     Source: Flink's ``PushPartitionIntoTableSourceScanRule`` with ``PartitionPruner``.
     """
@@ -172,7 +173,7 @@ def _passing(partitions: list[dict[str, str | None]], condition: Rex, time_zone:
 
 
 def push_project_into_scan(rel: Rel) -> Rel | None:
-    """Has sources read only the columns and metadata that are needed.
+    """Makes sources read only the columns and metadata that the query needs.
 
     Source: Flink's ``PushProjectIntoTableSourceScanRule``: columns in order of use, metadata in the source's order.
     Where changes are normalized by primary key, its columns are needed too.

@@ -1,4 +1,4 @@
-"""Has sources make the watermarks that can."""
+"""Pushes watermarks into the sources that can make them."""
 
 from __future__ import annotations
 

@@ -347,7 +347,7 @@ def _refusal(why: str, rel: OverAggregate, expected: str) -> SqlError:
 
 
 def emit_windows(rel: Rel, options: Mapping[str, str]) -> Rel:
-    """Has windows of GROUP BY emitted early and late, as the options say (``WindowEmitStrategy``).
+    """Makes windows of GROUP BY emit early and late, as the options say (``WindowEmitStrategy``).
 
     Raises:
         SqlError: SQL165, for windows that cannot be.

@@ -27,12 +27,12 @@ class StateOf:
     """One state of one operator.
 
     Attributes:
-        operator: whose it is.
+        operator: the operator that keeps it.
         index: which of its states.
-        selector: points at it.
+        selector: the selector of the state.
         name: what the plan calls it.
         view: the entry of the plan; None for state that no TTL applies to.
-        live: what the checkpoint notes of its TTL; None before the first run that does so.
+        live: the TTLs that the checkpoint has recorded; None if it has not recorded any.
     """
 
     operator: OperatorState

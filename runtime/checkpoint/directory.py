@@ -91,7 +91,8 @@ class Checkpoint:
         savepoint: whether it is one, which no job writes to.
         layouts: what the checkpoint holds, the layout of its plan first; empty before the first run.
         continuation: how the plan continues from the one before; None without one.
-        parallelism: that the job runs with, where the checkpoint or the user says; the state has it after ``rescale``.
+        parallelism: the parallelism of the job, if the checkpoint or the user sets it. The state has it after
+            ``rescale``.
         record: which micro-batch its jobs have begun last; None for a temporary one.
         rescale: what brings the state to that parallelism; None if it has it.
     """

@@ -85,7 +85,7 @@ class SlotStates:
     """Puts the state of slots together from the values of Spark's ``runs``.
 
     Attributes:
-        operators: whose state it is.
+        operators: the operators that keep the state.
         owners: Spark's grouping key of a slot -> (operator, key group).
         manifests: Spark's grouping key of a slot -> its list of runs.
         now: the instant that ages are counted from, ms.

@@ -154,7 +154,7 @@ def execute_locally(
     Args:
         graph: its plan, with complete tables.
         options: session options, by Flink's keys.
-        secrets: that references in the plan stand for.
+        secrets: the secrets that references in the plan stand for.
         console: gets notes for the user, a line each.
         on_progress: see :meth:`Job.wait`.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stateplan.runtime.checkpoint.directory import Checkpoint
 
 RECENT = 1000
-"""So many records a running job keeps in memory."""
+"""How many records a running job keeps in memory."""
 
 _KNOWN_RUNS = 64
 _runs: dict[str, JobMetrics] = {}

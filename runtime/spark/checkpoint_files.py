@@ -172,7 +172,7 @@ class SparkCheckpoint:
         sources: Sequence[int | None],
         folders: Sequence[tuple[str, str]],
     ) -> None:
-        """Has the query of this checkpoint, which has read nothing yet, continue where that of another one stands.
+        """Makes the query of this checkpoint, which has read nothing yet, continue where that of another one stands.
 
         Args:
             origin: the other one, of a job that has ended.

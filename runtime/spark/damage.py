@@ -266,7 +266,7 @@ _AT = re.compile(rf"(?:{'|'.join(FULL)}): '(/[^'\n]+)'|(/[^\n()]+) \((?:{'|'.joi
 """The file that Python or Java could not write to."""
 
 _LAST = 1 << 18
-"""So many bytes of what Spark printed are of the failure, if not fewer."""
+"""How many bytes at the end of the output of Spark are searched for the failure."""
 
 _ALMOST = 1 << 20
 """A disk with fewer free bytes, or a hundredth of its size, counts as full: what failed may have given back some."""

@@ -187,7 +187,7 @@ class _Executors:
             return None
 
     def give_up(self, executor: str, host: str, reason: str) -> None:
-        """Has Spark take an executor as lost with its host, and its cluster replace it."""
+        """Tells Spark that an executor is lost with its host, so that the cluster replaces it."""
         killing = threading.Thread(target=self._kill, args=(executor,), daemon=True)
         killing.start()
         killing.join(_KILL)

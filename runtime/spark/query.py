@@ -59,7 +59,7 @@ class Shipment:
     Args:
         graph: the job graph.
         cache: the workers' run cache.
-        environment: that their references need; None if they have one of their own.
+        environment: the environment that their references need; None if they have one of their own.
     """
 
     def __init__(self, graph: JobGraph, cache: CacheSettings, environment: Environment | None = None) -> None:

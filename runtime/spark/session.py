@@ -409,7 +409,7 @@ def start_error(
     Args:
         failure: what PySpark raises.
         master: the address of its master.
-        settings: that Spark would have.
+        settings: the settings that Spark would have.
         user_keys: those of the settings that the user chose for this job.
         log: the output of the JVM.
     """

@@ -38,7 +38,7 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
     Args:
         source: the source.
         tasks: into how many tasks the splits of a micro-batch are put.
-        environment: that its references need.
+        environment: the environment that its references need.
         roots: of the job.
         acknowledges: whether the source learns what has been committed.
     """
@@ -104,7 +104,7 @@ def split_frame(
         name: distinguishes the sources of the session.
         source: the source.
         tasks: into how many tasks the splits of a micro-batch are put.
-        environment: that its references need.
+        environment: the environment that its references need.
     """
 
     planning, roots, acknowledges = source.for_planning(), current_roots(), source.acknowledges

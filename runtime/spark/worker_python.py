@@ -60,12 +60,12 @@ def worker_python(python_path: str) -> str:
 
 
 def serve_forks(spark: SparkSession, tweaks: Tweaks, modules: Iterable[str] = ()) -> None:
-    """Has Spark plan in forks what it plans in Python, where it starts Python with :func:`worker_python`.
+    """Makes Spark fork the Python processes in which it plans, if it starts Python with :func:`worker_python`.
 
     Args:
         spark: the session.
         tweaks: of the process.
-        modules: that forks will import, besides those of Spark.
+        modules: the modules that forks will import, besides those of Spark.
     """
     program = spark.sparkContext.pythonExec
     if program in _paths and program not in _servers and len(os.fsencode(_socket(Path(program)))) <= _SOCKET_PATH:
@@ -74,7 +74,7 @@ def serve_forks(spark: SparkSession, tweaks: Tweaks, modules: Iterable[str] = ()
 
 
 def import_ahead(program: str, modules: Iterable[str]) -> None:
-    """Has the fork server of a program, if there is one, import modules."""
+    """Requests the fork server of a program, if there is one, to import modules."""
     server = _servers.get(program)
     if server is not None and server.stdin is not None:
         with contextlib.suppress(OSError):  # it has been killed, and Spark starts processes

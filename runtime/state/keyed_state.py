@@ -286,7 +286,7 @@ class KeyedState:
         return outcome.step.output
 
     def touch_time(self) -> None:
-        """Has :meth:`flush` write what :attr:`time` says now."""
+        """Makes :meth:`flush` write the current value of :attr:`time`."""
         self._is_dirty = True
 
     def flush(self) -> None:

@@ -29,7 +29,7 @@ from stateplan.runtime.kernel import StateTable
 from stateplan.runtime.state.runs import LAST_PREFIX, WRITE_TIME, Rows, RunInfo, aligned, live_rows, merge_runs
 
 MERGE_FACTOR = 8
-"""So many runs of one size tier are merged into one."""
+"""How many runs of one size tier are merged into one."""
 TIER_ROWS = 256
 """The most rows of a run of the lowest tier; those of the next one have :data:`MERGE_FACTOR` times as many."""
 QUANTUM_ROWS = 32 << 10
