@@ -21,7 +21,7 @@ class CountedTwice(Rule, code="TTL012", name="counted-twice", fixable=True):
     Why: the next row of an expired key looks like the first one. It is emitted as an insert, and the row that the
     aggregate already counted is not retracted. The sum contains the key twice until the sum expires.
 
-    Best practice: the operator that holds the rows lives at least as long as the results computed from them. `--fix`
+    Best practice: give the operator that holds the rows at least the TTL of the results computed from them. `--fix`
     sets this TTL, unless it is never and nothing else removes the rows. Shorten the aggregate in that case.
 
     Source: FLIP-292 (unaligned TTLs). Flink's `ProcTimeDeduplicateKeepLastRowFunction` and
@@ -47,7 +47,7 @@ class JoinedTwice(Rule, code="TTL016", name="joined-twice", fixable=True):
     Why: the next row of an expired key looks like the first one. It is emitted as an insert, and the old row is not
     retracted. The join keeps both, and its results contain both.
 
-    Best practice: the operator that holds the rows lives at least as long as the join. `--fix` sets this TTL. The
+    Best practice: give the operator that holds the rows at least the TTL of the join. `--fix` sets this TTL. The
     compiler does so for normalizations and sinks next to a hint of 0, unless `table.optimizer.flink-faults` is
     `as-flink`. Flink does not.
 

@@ -40,7 +40,8 @@ class UnalignedRetractions(Rule, code="TTL001", name="unaligned-retractions", fi
     finds nothing has no effect, so results computed from the old row are never corrected: sums include it, and joins
     keep its matches.
 
-    Best practice: TTLs do not decrease along a path with updates. `--fix` sets the longest TTL of the upstream states.
+    Best practice: do not let TTLs decrease along a path with updates. `--fix` sets the longest TTL of the upstream
+    states.
     The alternative is to shorten the upstream TTLs, which loses rows earlier.
 
     Source: FLIP-292 on unaligned TTLs. Flink's `GroupAggFunction` and `StreamingJoinOperator` show how operators treat
@@ -65,7 +66,7 @@ class UpdatingSideExpiresFirst(Rule, code="TTL002", name="updating-join-side-exp
     join retracts all matches of the old row, including new rows that it never matched. It retracts results that were
     never emitted, and counts downstream of the join stay too low.
 
-    Best practice: the side with updates lives at least as long as the other side. `--fix` sets this TTL.
+    Best practice: give the side with updates at least the TTL of the other side. `--fix` sets this TTL.
 
     Source: FLIP-292 and FLIP-373 (a TTL for each side). Flink's `StreamingJoinOperator` processes a retraction from the
     state of the other side alone.
@@ -127,7 +128,7 @@ class CountsAgain(Rule, code="TTL004", name="counts-again", fixable=True):
     all days before. A top-N emits new rows without retracting the old ones, and a deduplication emits its first row
     again.
 
-    Best practice: the aggregate lives at least as long as the upstream state. `--fix` sets this TTL. If a key is
+    Best practice: give the aggregate at least the TTL of the upstream state. `--fix` sets this TTL. If a key is
     complete after some time, shorten the upstream state instead.
 
     Source: Flink's documentation of TTLs of SQL operators ("the count will start again at zero"), and FLIP-292.
@@ -155,8 +156,8 @@ class SinkForgetsFirst(Rule, code="TTL005", name="sink-forgets-first", fixable=T
     Why: the sink needs these rows to order changes with the same primary key. The deletion of a forgotten row writes
     nothing, and the table shows the row forever. If two rows share a key, the remaining one does not come back.
 
-    Best practice: the sink lives at least as long as all upstream state. `--fix` sets this TTL. A better way is a
-    primary key that is also the key of the query. The sink then needs no state.
+    Best practice: give the sink at least the longest TTL of all upstream state. `--fix` sets this TTL. A primary
+    key that is also the key of the query is better. The sink then needs no state.
 
     Source: Flink's `SinkUpsertMaterializer` and its warning ("The state is cleared because of state ttl. This will
     result in incorrect result.").
