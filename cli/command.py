@@ -81,7 +81,7 @@ class _Parameter:
     """An argument or option of a command.
 
     Attributes:
-        name: of the parameter, or of the field.
+        name: the name of the parameter, or of the field.
         kind: its type, with what it is on the command line; None for a value of a common option.
         default: what it is without; ``Parameter.empty`` where it is required.
         factory: makes the default of a list.

@@ -120,7 +120,7 @@ def _client(
     Args:
         defaults: options that hold where nothing else sets them, in a session of this process.
         tell: receives notes about running jobs.
-        terminal: of a person.
+        terminal: the terminal of the user.
 
     Raises:
         StateplanError: the session cannot be opened, or a statement of a configuration file is wrong.

@@ -262,7 +262,7 @@ def handed_file(url: str, data: bytes, seconds: float) -> Iterator[None]:
     """Within, a URL whose file system this process does not reach can be read.
 
     Args:
-        url: of the file.
+        url: the URL of the file.
         data: the file.
         seconds: when it was changed, since 1970.
     """

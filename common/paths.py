@@ -262,7 +262,7 @@ def write_whole(path: AnyPath, content: str | bytes, lasting: bool = False) -> N
     """Writes a file that readers see whole or not at all.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         content: all of it; text as UTF-8.
         lasting: of a local file, whether it is on disk when this returns, and several processes may write it at once.
 

@@ -81,8 +81,8 @@ def open_unlinked(path: str, flags: int, mode: int = 0o666) -> int:
 
     Args:
         path: absolute, without dots.
-        flags: of ``os.open``.
-        mode: of a new file.
+        flags: the flags of ``os.open``.
+        mode: the permissions of a new file.
 
     Raises:
         OSError: it cannot be opened; ``ELOOP`` for a link.

@@ -66,9 +66,9 @@ class LogicalType:
     Attributes:
         root: Flink's ``LogicalTypeRoot`` name, such as ``INTEGER`` or ``TIMESTAMP_WITHOUT_TIME_ZONE``.
         nullable: whether NULL is a value of it.
-        length: of CHAR, VARCHAR, BINARY, VARBINARY.
-        precision: of DECIMAL, TIME, TIMESTAMPs, and of the seconds (days, years) of an interval.
-        scale: of DECIMAL.
+        length: the length of CHAR, VARCHAR, BINARY, VARBINARY.
+        precision: the precision of DECIMAL, TIME, TIMESTAMPs, and of the seconds (days, years) of an interval.
+        scale: the scale of DECIMAL.
         children: element of ARRAY and MULTISET; key and value of MAP.
         fields: of ROW.
         kind: ``ROWTIME`` or ``PROCTIME`` for a time attribute.

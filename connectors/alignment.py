@@ -133,7 +133,7 @@ class Aligner:
     """Aligns a source, where it plans.
 
     Args:
-        alignment: of the source.
+        alignment: the alignment of the source.
         idle_timeout: a part that has had no rows to read for this long holds nobody back, ms; 0 is never.
         is_bounded: whether the source ends. Then nobody waits for a part that has reached its end.
         clock: seconds.

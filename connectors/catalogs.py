@@ -33,12 +33,12 @@ class ExternalTable:
 
     Attributes:
         columns: in order; those of the primary key are NOT NULL.
-        options: of the WITH clause that would declare the table, ``connector`` among them. References to secrets stay
-            references.
+        options: the options of the WITH clause that would declare the table, ``connector`` among them. References to
+            secrets stay references.
         primary_key: names of columns.
-        primary_key_name: of the constraint.
-        partition_keys: of PARTITIONED BY.
-        comment: of the table.
+        primary_key_name: the name of the constraint.
+        partition_keys: the columns of PARTITIONED BY.
+        comment: the comment of the table.
     """
 
     columns: tuple[ExternalColumn, ...]
@@ -184,8 +184,8 @@ def catalog_values(
         kind: the type of the catalog.
         catalog_options: its options.
         options: as written, without ``type``.
-        place: of the statement.
-        places: of its options, by key.
+        place: the place of the statement.
+        places: the places of its options, by key.
 
     Raises:
         OptionError: OPT004, an option that there is not, or that is missing; OPT105, a value that cannot be read;

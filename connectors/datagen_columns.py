@@ -64,11 +64,11 @@ class ColumnPlan:
         declared_type: its type.
         sequence: first and last value, or None for random values.
         low, high: range of random numbers.
-        length: of texts and bytes, or number of elements.
+        length: the length of texts and bytes, or number of elements.
         variable: whether lengths are random.
         max_past: milliseconds before the start that timestamps go.
         null_rate: share of NULLs.
-        parts: of containers: element; key and value; fields.
+        parts: the parts of containers: element; key and value; fields.
     """
 
     declared_type: LogicalType

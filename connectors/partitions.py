@@ -50,9 +50,9 @@ def partition_of(path: str, root: str, keys: Sequence[str], default_name: str) -
     """The partition a file lies in.
 
     Args:
-        path: of the file, below ``root`` of the table; plain paths or URLs.
+        path: the path of the file, below ``root`` of the table; plain paths or URLs.
         keys: the partition columns in order.
-        default_name: of the folder of NULL.
+        default_name: the name of the folder for NULL.
 
     Raises:
         DataError: DATA106, when the file does not lie in folders of these columns.
@@ -109,7 +109,7 @@ class PartitionedDecoder:
         decoder: returns the columns of the files and metadata.
         root: folder of the table.
         keys: partition columns in order, with their types.
-        default_name: of the folder of NULL.
+        default_name: the name of the folder for NULL.
         output: per output column the key it is, or the position in what the decoder returns.
         changes: whether the format has kinds of changes.
         only: the partitions to read; None for all.
@@ -157,7 +157,7 @@ class Partitioner:
     Attributes:
         fields: all columns of the table.
         keys: the partition columns in order, of which files hold nothing.
-        default_name: of the folder of NULL.
+        default_name: the name of the folder for NULL.
     """
 
     fields: tuple[tuple[str, LogicalType], ...]

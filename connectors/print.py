@@ -95,7 +95,7 @@ def format_rows(df: pl.DataFrame, types: Sequence[LogicalType], identifier: str 
 
     Args:
         df: ``c0..cn``; ``kind`` when it is not insert-only.
-        types: of ``c0..cn``.
+        types: the types of ``c0..cn``.
         identifier: the option ``print-identifier``; None or empty for none.
     """
     import polars as pl

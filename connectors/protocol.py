@@ -50,14 +50,14 @@ class Table:
 
     Attributes:
         name: for errors.
-        connector: of the table.
+        connector: the connector of the table.
         options: as written.
         fields: name and type of the physical columns.
         format: None for a connector without formats.
-        partition_keys: of PARTITIONED BY.
+        partition_keys: the columns of PARTITIONED BY.
         primary_key: columns of the primary key; empty for none.
-        key_format: of the keys of messages; None for a table without.
-        time_zone: of the session, ``table.local-time-zone``.
+        key_format: the format of the keys of messages; None for a table without.
+        time_zone: the time zone of the session, ``table.local-time-zone``.
     """
 
     name: str
@@ -129,7 +129,8 @@ class SinkTable(Table):
     """A table that is written.
 
     Attributes:
-        uid: of the sink in this checkpoint: names what another job, or another checkpoint, must not take for its own.
+        uid: the uid of the sink in this checkpoint: names what another job, or another checkpoint, must not take for
+            its own.
         overwrite: whether the statement is INSERT OVERWRITE.
         metadata: key and type of the metadata that follows the physical columns in each row.
     """
@@ -411,7 +412,7 @@ class Sink(LedgerOwner):
 
         Args:
             frame: the rows.
-            epoch: of the micro-batch.
+            epoch: the epoch of the micro-batch.
             part: distinguishes the parts of a micro-batch; the same again replaces the part.
 
         Returns:
@@ -425,7 +426,7 @@ class Sink(LedgerOwner):
         Args:
             parts: what :meth:`write` gave, in order, without the empty ones. Each is read when it is requested, so one
                 at a time need be in memory.
-            epoch: of the micro-batch.
+            epoch: the epoch of the micro-batch.
         """
 
     def release(self) -> None:

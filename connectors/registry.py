@@ -94,7 +94,7 @@ class _Plugins(Generic[T]):
 
     Args:
         kind: what they are, for errors.
-        group: of their entry points.
+        group: the group of their entry points.
         base: what each is.
         table: of those that are known.
         internal: those that :meth:`names` omits.
@@ -388,10 +388,10 @@ class _Options:
     """The options of a table, among those that its connector and its formats know.
 
     Args:
-        connector: of the table.
+        connector: the connector of the table.
         table_role: what it is used as.
         options: as written.
-        formats: of the table, by the option that names each.
+        formats: the formats of the table, by the option that names each.
         place: where the table, or its use, is written.
         places: where options are written, by key.
     """

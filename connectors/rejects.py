@@ -18,7 +18,7 @@ class Reject:
         error: what is wrong with it.
         data: its bytes.
         file: the file that contains it; None for a message.
-        line: of the file, from 1; of a message, its position among those that were read together, plus one.
+        line: the line of the file, from 1; of a message, its position among those that were read together, plus one.
         topic, partition, offset: of a message.
     """
 

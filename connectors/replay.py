@@ -60,7 +60,7 @@ class ReplayTable(InstantSource):
     A process reads the files once, and again only when their paths, sizes or modification times change.
 
     Attributes:
-        path: of the files.
+        path: the path of the files.
         options: the table's options in order of their keys, to distinguish tables.
         columns: name and type of the columns that are read.
         decoder: returns their rows with the instants.

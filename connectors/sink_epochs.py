@@ -51,8 +51,8 @@ class SinkEpoch:
     """A micro-batch that the system that a sink writes to says that it has.
 
     Attributes:
-        digest: of the place of the table, which may have secrets.
-        epoch: of the micro-batch.
+        digest: the digest of the place of the table, which may have secrets.
+        epoch: the epoch of the micro-batch.
     """
 
     digest: str
@@ -148,9 +148,9 @@ class Ledger:
         """Whether a system already has the current micro-batch.
 
         Args:
-            epoch: of the micro-batch.
+            epoch: the epoch of the micro-batch.
             last_mark: the last one that the system has; None for none.
-            place: of its table.
+            place: the place of its table.
             refuse: the error for a standing other than NEW and SAME; None for one that is not an error here, which
                 counts as NEW.
             others: asks the system, when a checkpoint without micro-batches begins to write, whether the same statement
@@ -230,9 +230,9 @@ def refusal(
         order: the standing.
         subject: is written to, such as "the folder /data/out".
         last_mark: the last micro-batch that it has; None for none.
-        epoch: of the micro-batch in hand.
+        epoch: the epoch of the micro-batch in hand.
         expected: the last one that it must have.
-        code: of the system, which shares the variants of RUN002.
+        code: the code of the system, which shares the variants of RUN002.
     """
     variant = _REFUSALS[order].partition(".")[2]
     last = "none" if last_mark is None else last_mark.epoch

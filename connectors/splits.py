@@ -82,7 +82,7 @@ class FileSplit(Split):
     """A file.
 
     Attributes:
-        path: of the file, a plain path or URL.
+        path: the path of the file, a plain path or URL.
         size: in bytes; None if it was not listed.
         data: its content, where only Spark reaches it.
         modified: when, with ``data``.

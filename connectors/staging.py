@@ -49,7 +49,7 @@ class Staging(ABC):
 
     Attributes:
         path: folder of the table; made when it does not exist.
-        uid: of the sink in this run's checkpoint: another checkpoint must have another one.
+        uid: the uid of the sink in this run's checkpoint: another checkpoint must have another one.
 
     Methods raise RunError RUN151, when the folder cannot be written.
     """
@@ -86,9 +86,9 @@ class Staging(ABC):
         """Writes files of a micro-batch where readers do not see them. The same part again replaces them.
 
         Args:
-            batch_id: of the micro-batch.
+            batch_id: the id of the micro-batch.
             part: distinguishes the files of the micro-batch that have the same folder.
-            extension: of the files, without the dot.
+            extension: the extension of the files, without the dot.
             files: folder of a partition within the table's, or nothing, to the whole file there.
 
         Returns:
@@ -105,7 +105,7 @@ class Staging(ABC):
         """Makes the staged files of a micro-batch visible: all of them or, after a failure and :meth:`clean`, none.
 
         Args:
-            batch_id: of the micro-batch.
+            batch_id: the id of the micro-batch.
             names: what :meth:`stage` gave for each of its files; nothing for one without rows.
             read: digest of what it reads.
 
@@ -135,7 +135,7 @@ class Staging(ABC):
         """Brings the folder into order before a micro-batch is written, for the first time or again.
 
         Args:
-            batch_id: of the micro-batch.
+            batch_id: the id of the micro-batch.
             check: gets the last micro-batch that the folder has, before anything is changed; what it raises is raised.
 
         Returns:

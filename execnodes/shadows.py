@@ -39,7 +39,7 @@ class SinkPair:
     """The sinks of both plans for one table.
 
     Attributes:
-        name: of the table.
+        name: the name of the table.
         old, new: the sinks; None for a plan that does not write it.
     """
 

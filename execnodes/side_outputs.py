@@ -75,7 +75,7 @@ def check_columns(kind: str, table: str, fields: Iterable[tuple[str, LogicalType
     """Whether the rows of a side output fit into a table. Raises OptionError OPT008.
 
     Args:
-        kind: of the side output.
+        kind: the kind of the side output.
         table: its name, for the message.
         fields: name and type of its columns.
         place: where the table is named.
@@ -103,7 +103,7 @@ def late_tables(names: Sequence[str | None], inputs: int) -> dict[str, list[str 
     """What the ``stateplan`` of an operator says of its late rows: nothing where hints do not.
 
     Args:
-        names: of the tables, per input, or one for all.
+        names: the names of the tables, per input, or one for all.
         inputs: how many it has.
     """
     tables = list(names) if len(names) == inputs else list(names[:1]) * inputs

@@ -263,7 +263,7 @@ def group_windowing(
     """How rows find the windows of a GROUP BY; None for windows of a number of rows.
 
     Args:
-        window: of the plan.
+        window: the window of the plan.
         grouping: fields of the key, by which sessions are separate.
     """
     spec, time = window.spec, window.time_field

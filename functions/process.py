@@ -51,8 +51,8 @@ class DeclaredArgument:
     """An argument of a function.
 
     Attributes:
-        traits: of a table; empty for a scalar.
-        type: of a scalar; None for a table.
+        traits: the traits of a table; empty for a scalar.
+        type: the type of a scalar; None for a table.
         default: of a scalar that need not be given, as a Python value.
     """
 

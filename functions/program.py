@@ -69,7 +69,7 @@ class Program(FrozenDataclass):
         condition: rows on which it is not TRUE are dropped; None keeps all.
         time_zone: the session's ``table.local-time-zone``.
         operator: the operator it runs for, as errors name it.
-        names: of the input fields, for errors.
+        names: the names of the input fields, for errors.
     """
 
     projection: tuple[Rex, ...]

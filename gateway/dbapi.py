@@ -190,7 +190,7 @@ def connect(
         token: sent as ``Authorization: Bearer``.
         ca_file: certificates (PEM) to trust instead of those of the system.
         certificate: certificate and key of the client (PEM), for mutual TLS.
-        name: of the session.
+        name: the name of the session.
         changelog: whether rows of queries begin with a column ``op``, their kind of change: ``+I``, ``-U``, ``+U`` or
             ``-D``. Then ``execution.runtime-mode`` is STREAMING by default.
 

@@ -38,12 +38,12 @@ class ResultPage:
 
     Attributes:
         kind: whether there are rows yet, and more to come.
-        columns: of the rows; empty while NOT_READY.
+        columns: the columns of the rows; empty while NOT_READY.
         rows: kind of change, and the values as CAST to STRING writes them; None for NULL.
         next_token: to fetch next; None after the last page.
         is_query: whether the statement is a query.
         has_content: whether the rows are more than ``OK``.
-        job_id: of the job that the statement started.
+        job_id: the id of the job that the statement started.
         notes: sentences for the user; over HTTP those of a job, with the last page.
         insert_only: whether the rows of a query are all insertions; False if that is not known.
         values: the rows as values of JSON, if the client requested that; ``rows`` is empty then.

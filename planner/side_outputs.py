@@ -41,7 +41,7 @@ def side_inserts(graph: ExecGraph, catalog: CatalogManager, options: Mapping[str
     Args:
         graph: the plan without them.
         catalog: where the tables are looked up.
-        options: of the session.
+        options: the options of the session.
 
     Raises:
         CatalogError: CAT002 to CAT004, there is no such table.
@@ -64,7 +64,7 @@ def check_hints(node: exp.Expr, source: str, graph: ExecGraph, options: Mapping[
     Args:
         node: a statement, whose positions point into ``source``.
         graph: its plan, with those that run with it.
-        options: of the session.
+        options: the options of the session.
 
     Raises:
         SqlError: SQL124, none of its operators does.

@@ -75,7 +75,7 @@ def two_phase_advice(options: Mapping[str, str]) -> str | None:
     """What to set so that aggregates are made in two phases; None when everything is set.
 
     Args:
-        options: of the session, and those that were fixed when the plan was compiled.
+        options: the options of the session, and those that were fixed when the plan was compiled.
     """
     positive = "to a positive long value"
     settings = []

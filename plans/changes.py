@@ -104,7 +104,7 @@ def node_changes(old: ExecNode, new: ExecNode, names: tuple[Sequence[str], Seque
 
     Args:
         old, new: the nodes.
-        names: of the input fields of each, for expressions.
+        names: the names of the input fields of each, for expressions.
     """
     if old == new.replace(id=old.id, stateplan=old.stateplan):
         return

@@ -217,7 +217,7 @@ class StoredFields:
 
     Attributes:
         fields: of each field of the rows its hash; empty for one that state lacks.
-        types: of all fields.
+        types: the types of all fields.
         old, new: what hashes of the fields of both plans stand for.
     """
 
@@ -231,7 +231,7 @@ class StoredFields:
         """
         Args:
             old, new: the rows before and now.
-            places: of the fields of the old rows that state has.
+            places: the places of the fields of the old rows that state has.
             types: of all their fields.
         """
         stored = set(places)
@@ -300,7 +300,7 @@ def filters_over(
     Args:
         old, new: the rows before and now.
         stored_fields: the fields of the old rows that state has.
-        types: of all fields of the old rows.
+        types: the types of all fields of the old rows.
 
     Returns:
         None where the rows differ in more, or state lacks what a condition reads.
@@ -337,7 +337,7 @@ class JoinSide:
 
     Attributes:
         rows: its lineage.
-        types: of its fields.
+        types: the types of its fields.
         keys: the fields of the join key.
     """
 
@@ -377,7 +377,7 @@ def lost_rows(
     Args:
         old, new: the inputs.
         move: how the rows come from the old ones.
-        filters: of the old join and of the new one, for each key whether NULL matches nothing.
+        filters: for the old join and the new one, whether NULL matches nothing, per key.
     """
     for side, j in zip(new, move.inputs, strict=True):
         origin = old[j]

@@ -34,7 +34,7 @@ class TreeNode:
     """An operator in a tree.
 
     Attributes:
-        id: of the node.
+        id: the id of the node.
         description: its line.
         reuse_id: its number when others refer to it.
         reference_id: number of the operator shown elsewhere that is here; such a node has no inputs.
@@ -103,7 +103,7 @@ def explain_graph(graph: ExecGraph, uids: Mapping[int, str], session: Mapping[st
 
     Args:
         graph: the compiled query.
-        uids: of its nodes, by id.
+        uids: the uids of its nodes, by id.
         session: as for :func:`explain`.
 
     Raises:

@@ -72,7 +72,7 @@ class JobPlan:
     Args:
         document: the plan of its last run.
         folder: its checkpoint; None for a job without one.
-        options: of the session, for states whose TTL neither the plan nor the node says.
+        options: the options of the session, for states whose TTL neither the plan nor the node says.
 
     Attributes:
         document, folder: as given.

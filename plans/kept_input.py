@@ -35,7 +35,7 @@ def keepers(old: PlanSide, new: PlanSide, node: ExecNode, partners_by_id: Mappin
 
     Args:
         old, new: the plans.
-        node: of the new plan, with one phase for each aggregate.
+        node: the node of the new plan, with one phase for each aggregate.
         partners_by_id: by operator of the new plan that takes over state, the old one.
     """
     graph, nearest = new.graph, set[int]()

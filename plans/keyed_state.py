@@ -28,7 +28,7 @@ class KeyedInput:
         node: the operator.
         meaning: its lineage.
         rows: the lineage of its input.
-        types: of the fields of its input.
+        types: the types of the fields of its input.
         names: of these.
         ttl: after how many milliseconds rows of its state may have expired; 0 for never.
         has_ttl: whether state of an operator in front of it may expire.

@@ -88,7 +88,7 @@ class FieldMeanings:
     """What the hashes of the fields of a plan stand for.
 
     Attributes:
-        expressions: of computed fields.
+        expressions: the expressions of computed fields.
         integers: of fields of whole numbers, a hash that does not depend on the type, and the type. Two fields with the
             same one hold the same numbers.
         types: of fields.
@@ -138,7 +138,7 @@ class CallMeaning:
         function: its name.
         arguments: the hash of each argument.
         condition: the hash of the field that filters it; None without one.
-        type: of its result, as far as state depends on it.
+        type: the type of its result, as far as state depends on it.
         argument_types: of its arguments, likewise.
         rest: everything else, as a hash.
     """
@@ -156,7 +156,7 @@ class Lineage:
     """What an operator emits, and what its state depends on.
 
     Attributes:
-        rows: of the changes, whatever fields they have.
+        rows: the rows of the changes, whatever fields they have.
         fields: of each output field.
         state: of what its state means, but for the fields that are stored.
         calls: of each aggregate call, where the operator is an aggregate.
@@ -165,7 +165,7 @@ class Lineage:
         groups: of an operator whose rows have a key: what its state means, but for the key, for the calls of an
             aggregate and the end of a ranking, and before conditions.
         row_conditions: those that the rows that it keeps have to meet.
-        meanings: of the fields of the plan.
+        meanings: the meanings of the fields of the plan.
         is_empty: whether it has got no row yet, as all sources in front of it are new.
     """
 

@@ -28,7 +28,7 @@ class LinearForm:
     Attributes:
         field: the hash of the values of the field.
         field_type: its type.
-        type: of the whole.
+        type: the type of the whole.
         factor, addend: numbers.
     """
 

@@ -208,7 +208,7 @@ def table_rows(folder: Path, key: Sequence[str], upserts: bool) -> Rows:
 
     Args:
         folder: of files with ``debezium-json``, named in the order in which they were written.
-        key: of the table.
+        key: the key of the table.
         upserts: whether a change replaces the row of its key.
     """
     counts: Counter[str] = Counter()

@@ -26,8 +26,8 @@ class AccessCheck:
         sources: name and source of each table that is read.
         sinks: name and sink of each table that is written.
         checkpoint: its id, for a name that only this job knows.
-        folder: of the checkpoint; None if only Spark's JVM reads it.
-        roots: of the job.
+        folder: the folder of the checkpoint; None if only Spark's JVM reads it.
+        roots: the roots of the job.
     """
 
     sources: tuple[tuple[str, Source[Any]], ...]

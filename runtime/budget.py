@@ -94,7 +94,7 @@ class Limits:
     """What the session says of the state of a job.
 
     Attributes:
-        limits: of the job and of states.
+        limits: the limits of the job and of states.
         policy: what happens over a limit.
     """
 
@@ -112,7 +112,7 @@ class Budget:
 
     Attributes:
         limits: what the session says.
-        folder: of the checkpoint, where shorter TTLs are requested.
+        folder: the folder of the checkpoint, where shorter TTLs are requested.
         ttl: returns the TTL that holds for a state, ms.
         recent: the records so far, oldest first.
         observed: returns the uses of states so far.

@@ -43,7 +43,7 @@ class ClockSource(OffsetSource[InstantSplit]):
     should there be no input.
 
     Args:
-        alarms: of the operators.
+        alarms: the alarms of the operators.
     """
 
     split_type = InstantSplit

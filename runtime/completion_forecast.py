@@ -24,7 +24,7 @@ class Forecast:
     Attributes:
         share: of its input, 0 to 1; what is read and waits for operators with state counts in part.
         seconds: for the rest, at the current speed; None before anything is done.
-        bytes: of the files that are its input; None of other input.
+        bytes: the bytes of the files that are its input; None of other input.
     """
 
     share: float

@@ -42,7 +42,7 @@ class Clock:
         marks: the largest watermark made for each channel of an operator or a reader.
         largest: per place in a pipeline that makes watermarks, and part of the source, the largest one so far.
         delivered: per sink, figures of the rows that go there.
-        part: of the source that the rows come from.
+        part: the part of the source that the rows come from.
         late: per operator, the rows that were taken out in front of it because they were late.
     """
 

@@ -54,7 +54,7 @@ class FileLists:
     """The markers of one source.
 
     Args:
-        name: of the table.
+        name: the name of the table.
         source: lists the files.
         markers: their folder.
         tasks: parallel tasks of a micro-batch.

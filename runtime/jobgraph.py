@@ -70,9 +70,9 @@ class SourceSpec:
     """A table scan.
 
     Attributes:
-        uid: of the plan node.
+        uid: the uid of the plan node.
         name: table name, for progress and errors.
-        connector: of the table, for errors.
+        connector: the connector of the table, for errors.
         reader: plans and reads its splits.
         pipeline: what happens to its rows.
         node: the plan node, or :data:`CLOCK`.
@@ -120,7 +120,7 @@ class OperatorSpec:
     """A stateful operator.
 
     Attributes:
-        uid: of the plan node; names its state.
+        uid: the uid of the plan node; names its state.
         name: for errors and progress.
         kernel: what it computes.
         ttl: per ``state`` entry, how long it lives and how its age is counted.
@@ -134,7 +134,7 @@ class OperatorSpec:
         idle_timeout: a channel without rows for this long does not hold back event time, ms; 0 is never.
         idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
         node: the plan node.
-        version: of the layout of its state.
+        version: the version of the layout of its state.
         rewrite: how state of the version before is brought to this one.
         loading: says that, in a micro-batch that loads state, it makes the state to begin with; None otherwise.
     """
@@ -182,7 +182,7 @@ class ReaderSpec:
     with the checkpoint, and sends them to the tasks.
 
     Attributes:
-        uid: of the plan node.
+        uid: the uid of the plan node.
         node: the plan node.
         channels: the number of ways on which rows reach it.
         idle_timeout, idle_timeouts: as of :class:`OperatorSpec`; the number of the input is 0.

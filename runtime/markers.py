@@ -52,7 +52,8 @@ class Markers:
         Args:
             first: number of the first.
             texts: for their names.
-            contents: of the files; the texts when there are none, because Spark passes over files of no length.
+            contents: the contents of the files; the texts when there are none, because Spark passes over files of no
+                length.
         """
         self.make()
         names = []

@@ -54,7 +54,7 @@ def cache_settings(options: Mapping[str, str], tell: Callable[[str], None], is_s
     """The run cache of a job that starts.
 
     Args:
-        options: of the session, checked.
+        options: the options of the session, checked.
         tell: receives a message when there is no folder for it.
         is_shared: whether workers run on this machine. Otherwise each executor has a folder of its own, in
             ``CACHE_DIR`` or among its temporary files, which Spark removes.

@@ -15,7 +15,7 @@ class Notices:
 
     Args:
         operators: those with state.
-        folder: of the workers' run cache.
+        folder: the folder of the workers' run cache.
         tell: receives messages, a line each.
 
     Attributes:

@@ -51,7 +51,7 @@ def source_table(spec: DynamicTableSource, session: Mapping[str, str], start_tim
     """A table that is read, all its physical columns and no metadata.
 
     Args:
-        spec: of the plan.
+        spec: the specification in the plan.
         session: options of the session.
         start_time: when the job began, ms.
 
@@ -81,10 +81,10 @@ def sink_table(spec: DynamicTableSink, session: Mapping[str, str], fields: Field
     """A table that is written.
 
     Args:
-        spec: of the plan.
+        spec: the specification in the plan.
         session: options of the session.
         fields: the fields that are written: the physical columns, then the metadata.
-        uid: of the sink in this checkpoint.
+        uid: the uid of the sink in this checkpoint.
 
     Raises:
         StateplanError: as :func:`source_table`.
@@ -167,7 +167,7 @@ def with_abilities(spec: DynamicTableSource, table: SourceTable) -> tuple[Source
     """The table with what the abilities of its scan say, and the predicates that were pushed into it.
 
     Args:
-        spec: of the plan.
+        spec: the specification in the plan.
         table: all its physical columns.
     """
     filters: list[PushedFilter] = []

@@ -38,7 +38,7 @@ class Readers:
     """What the readers of a job read.
 
     Args:
-        readers: of the job.
+        readers: the readers of the job.
     """
 
     def __init__(self, readers: Sequence[ReaderSpec]) -> None:
@@ -75,8 +75,8 @@ class KeptReaders(Readers):
     """The same, kept with a checkpoint.
 
     Args:
-        readers: of the job.
-        folder: of the checkpoint.
+        readers: the readers of the job.
+        folder: the folder of the checkpoint.
         before: uids of the readers of the plan that wrote it.
         next_batch: the first micro-batch of the run.
 
@@ -147,7 +147,7 @@ def keep_times(origin: AnyPath, folder: AnyPath, uids: Collection[str], batch: i
     Args:
         origin: the other checkpoint.
         folder: the new one.
-        uids: of the readers that both have.
+        uids: the uids of the readers that both have.
         batch: the first micro-batch of the new one.
 
     Returns:

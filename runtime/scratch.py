@@ -43,8 +43,8 @@ class JointScratch:
     ones leave, by the next one.
 
     Args:
-        name: of the folder, the same in all of them.
-        parent: of the folder; made when it is not there.
+        name: the name of the folder, the same in all of them.
+        parent: the parent of the folder; made when it is not there.
 
     Raises OSError.
     """

@@ -46,9 +46,9 @@ class ShadowSink(Sink):
     """Keeps what a plan writes to a table.
 
     Attributes:
-        record: of the table.
+        record: the record of the table.
         side: the plan.
-        fields: of the rows.
+        fields: the fields of the rows.
         key: the fields that distinguish rows; empty if rows are compared as a whole.
         folds: whether it folds the files of both plans.
     """
@@ -236,7 +236,7 @@ def shadow_sinks(
 
     Args:
         graph: the plan.
-        options: of the session.
+        options: the options of the session.
         sinks: by node, all of the plan.
 
     Returns:

@@ -37,7 +37,7 @@ class LateRows(FrozenDataclass):
         row: type of the rows.
         columns: names of the columns of the table, in order.
         instants: whether event time is TIMESTAMP_LTZ, and so a watermark an instant.
-        time_zone: of the session.
+        time_zone: the time zone of the session.
     """
 
     sink: int
@@ -127,7 +127,7 @@ class SplitLate(FrozenDataclass, Transform):
     """Takes late rows out before they become partial results.
 
     Attributes:
-        slicing: of the windows.
+        slicing: the slicing of the windows.
         end: the column with the end of the slice of a row.
         late: where they go.
     """

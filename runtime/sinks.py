@@ -36,7 +36,7 @@ class Left:
     """Some bytes in a file.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
         start: where in it they begin.
         size: how many.
     """
@@ -106,7 +106,7 @@ def write_sinks(
         sinks: all of the job.
         slots: those of the sinks; what has another one is for the driver.
         shared_folder: a folder that the driver reads; None where workers may be on other machines.
-        roots: of the job.
+        roots: the roots of the job.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -208,7 +208,7 @@ class SinkDriver:
 
     Attributes:
         near: whether the workers are other processes of this machine.
-        record: of the micro-batches that the sinks have recorded; None for a job without a checkpoint.
+        record: the record of the micro-batches that the sinks have recorded; None for a job without a checkpoint.
         tell: receives sentences for the user.
         parts_folder: a folder where they leave what they hand over; None if there is none.
         row_counts: per sink, in the order of the plan, the rows written since the start.

@@ -147,7 +147,7 @@ class _SourceTask(Generic[T]):
         """The blobs of a frame.
 
         Args:
-            number: of the frame in its split.
+            number: the number of the frame in its split.
             rejects: what was skipped in front of it.
             before: rows of the split in front of it.
         """

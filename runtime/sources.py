@@ -212,7 +212,7 @@ class Sources:
         """Tells aligned sources how far watermarks have advanced.
 
         Args:
-            parts: of a micro-batch: source uid -> part -> its watermark, ms since 1970.
+            parts: the parts of a micro-batch: source uid -> part -> its watermark, ms since 1970.
 
         Raises:
             CheckpointError: CKPT001, the checkpoint cannot be written.

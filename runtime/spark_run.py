@@ -162,7 +162,7 @@ class Queries:
 
     Attributes:
         interval: between micro-batches of an unbounded job, in milliseconds.
-        name: of the query.
+        name: the name of the query.
     """
 
     run: Run

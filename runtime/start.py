@@ -72,11 +72,11 @@ class Submission:
         console: gets notes for the user, a line each.
         on_progress: called about five times a second while :meth:`SparkJob.wait` waits.
         spark: a session of the user's to run in.
-        job_id: of the job, a UUID, where its checkpoint has none yet.
+        job_id: the id of the job, a UUID, where its checkpoint has none yet.
         secrets: the secrets that references in the plan stand for.
         on_start: gets the job's id and the directory of its checkpoint, right before the job begins. What it raises
             keeps the job from starting.
-        limits: of its state.
+        limits: the limits of its state.
         adapt: changes the job graph before it gets its state.
     """
 

@@ -169,7 +169,7 @@ class _Saving:
     """An end at the end of a micro-batch, and a savepoint that a job is to write when its query has stopped.
 
     Attributes:
-        folder: of the savepoint; None for none.
+        folder: the folder of the savepoint; None for none.
         drain: whether event time is brought to its end first.
         over: set when it is written, or is not going to be.
         error: why it is not written.

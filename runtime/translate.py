@@ -264,7 +264,7 @@ class _Builder:
 
     Args:
         nodes: what the nodes of the plan become.
-        sides: of the plan.
+        sides: the sides of the plan.
         event_times: see :func:`event_time_columns`.
         by_time: nodes to which watermarks go.
         job_id, start_time: see :func:`translate`.

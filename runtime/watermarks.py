@@ -43,7 +43,7 @@ class PartWatermark:
     Attributes:
         channel: on which it comes.
         value: ms; :data:`NO_WATERMARK` of a part that has none so far.
-        part: of the source; empty for a source without parts.
+        part: the part of the source; empty for a source without parts.
         rows: whether the part had rows, or has some that wait.
     """
 
@@ -72,7 +72,7 @@ class EventTime:
     """What an operator keeps about event time, with its state.
 
     Attributes:
-        watermark: of the operator.
+        watermark: the watermark of the operator.
         since: the time of its first micro-batch, ms; None before it.
         parts: (input, channel) -> part of the source -> its watermark, and the time of the micro-batch that last
             brought rows, ms.

@@ -72,7 +72,7 @@ class _Step:
     """A micro-batch of one key group of an operator.
 
     Attributes:
-        number: of the operator.
+        number: the number of the operator.
         group: the key group.
         now: the time of the micro-batch, ms.
         watermark: how far event time has advanced.

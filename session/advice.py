@@ -47,7 +47,7 @@ def advice_of_statement(
     Args:
         plans: the physical plans, one for each sink.
         graph: their exec graph.
-        options: of the session.
+        options: the options of the session.
         tree: prints the operator that a warning is about.
 
     Raises:

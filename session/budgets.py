@@ -26,7 +26,7 @@ def limits_of(document: PlanDocument, options: Mapping[str, str], of_states: boo
 
     Args:
         document: the plan.
-        options: of the session.
+        options: the options of the session.
         of_states: whether limits of states count, and not only that of the job: a SELECT between two jobs has other
             states than they have.
 

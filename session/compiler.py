@@ -79,7 +79,7 @@ class Compiler:
     """Plans the statements of a session.
 
     Args:
-        catalog: of the session.
+        catalog: the catalog of the session.
         config: its options.
     """
 

@@ -15,7 +15,7 @@ class Context:
 
     Attributes:
         session: in which it runs.
-        catalog: of the session.
+        catalog: the catalog of the session.
         statement: what is run.
         source, file: the script that contains it.
     """

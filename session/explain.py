@@ -53,7 +53,7 @@ def explain_text(
     Args:
         planned: its plans.
         graph: its exec graph, without secrets.
-        options: of the session.
+        options: the options of the session.
         details: what is requested beside the operators.
         query: the statement is a query, and the sink its results go to is not shown.
 

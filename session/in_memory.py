@@ -32,7 +32,7 @@ def of_arrow(identifier: ObjectIdentifier, data: Any, schema: Schema, zone: str)
         data: a ``pyarrow`` Table, RecordBatch or RecordBatchReader, several batches, or whatever has
             ``__arrow_c_stream__``.
         schema: names of the columns, or their names and types; None for those of the data.
-        zone: of the session, for timestamps without one in a column of TIMESTAMP_LTZ.
+        zone: the time zone of the session, for timestamps without one in a column of TIMESTAMP_LTZ.
 
     Raises:
         DataError: DATA340, a value that is none of its column's type; DATA344, for anything else than Arrow data.

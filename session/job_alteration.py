@@ -117,9 +117,9 @@ class _Alteration:
         entry, record: the job.
         checkpoint: its own.
         folder: the new checkpoint.
-        new_record: of the new job; it has an id where a journal chose its checkpoint.
-        options: of the new job.
-        place: of the job's id in the statement.
+        new_record: the record of the new job; it has an id where a journal chose its checkpoint.
+        options: the options of the new job.
+        place: the place of the job's id in the statement.
     """
 
     context: Context

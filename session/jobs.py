@@ -42,9 +42,9 @@ class JobRecord:
         name: ``pipeline.name``, or what Flink calls such a job.
         statement: its text.
         plan: with the whole of every table; None for a query, whose rows nobody waits for after a restart.
-        functions: of the session: a plan only names them.
-        options: of the session.
-        id: of the job; of one that is new here, until it has a checkpoint, the one that it would have.
+        functions: the functions of the session: a plan only names them.
+        options: the options of the session.
+        id: the id of the job; of one that is new here, until it has a checkpoint, the one that it would have.
         checkpoint: its directory.
         started: ms since 1970; None before it has been started for the first time.
         replaces: the id of the suspended job that it continues; that one is over as soon as it begins.
@@ -90,12 +90,12 @@ class JobEntry:
         statement: its text.
         started: ms since 1970.
         ended: likewise; None while it runs.
-        status: of Flink's ``JobStatus``: RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.
+        status: a status of Flink's ``JobStatus``: RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.
         error: what it failed of.
         job: to ask and to stop while it runs.
         checkpoint: its directory.
         plan: its text; None for a query.
-        options: of the session.
+        options: the options of the session.
         last: its figures when it ended.
         savepoint: the path of the one that it was stopped with.
         record: what it takes to start it again.
@@ -304,10 +304,10 @@ class Jobs:
         """Stops a job with a savepoint, waits for it, and returns the path of the savepoint.
 
         Args:
-            job_id: of the job.
-            options: of the session.
+            job_id: the id of the job.
+            options: the options of the session.
             drain: see :meth:`runtime.job.Job.stop_with_savepoint`.
-            place: of the id in the statement.
+            place: the place of the id in the statement.
 
         Raises:
             RunError: RUN060, no job has this id; RUN052, it has ended; RUN058, no directory for savepoints is

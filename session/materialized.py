@@ -27,7 +27,7 @@ class Materialized:
 
     Args:
         channel: gives the changes.
-        types: of the columns.
+        types: the types of the columns.
 
     Attributes:
         changes: the number of changes so far.
@@ -100,7 +100,7 @@ def surviving(changes: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 
     Args:
         changes: the columns and ``kind``.
-        names: of the columns.
+        names: the names of the columns.
     """
     retraction = pl.col(KIND).is_in(_RETRACTIONS)
     if not changes.select(retraction.any()).item():

@@ -42,8 +42,8 @@ class ResultView:
     Attributes:
         columns: name and type of each, as text.
         rows: the last ones, as text; None for NULL.
-        count: of all rows there are.
-        status: of the job; None if there is none.
+        count: the number of all rows.
+        status: the status of the job; None if there is none.
         error: what it failed of.
         notes: its messages for the user.
     """

@@ -32,7 +32,7 @@ def hide_secrets(
 
     Args:
         graph: with the options of its tables as they were declared.
-        catalog: of the session.
+        catalog: the catalog of the session.
         known: what references in the plan stand for that are not of the catalog's tables, as those of hints.
     """
     secrets = Secrets(dict(known_secrets.values) if known_secrets is not None else {})

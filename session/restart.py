@@ -54,7 +54,7 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
     Args:
         old_text: the plan that wrote the checkpoint.
         document: the plan that is to run.
-        options: of the session.
+        options: the options of the session.
         notes: gets what happens to state, a line each.
 
     Raises:
@@ -91,7 +91,7 @@ def evolve_from(
     Args:
         old_text: the plan that wrote the checkpoint.
         document: the plan that is to run.
-        options: of the session.
+        options: the options of the session.
         origin: the checkpoint, for messages.
         notes: gets what happens to state, a line each.
         past: as for :func:`plans.diff.compare`.

@@ -65,7 +65,7 @@ class Inserts:
     Attributes:
         inserts: in order.
         sql: the text of the statement.
-        place: of the statement; None if no text has all of them.
+        place: the place of the statement; None if no text has all of them.
     """
 
     inserts: Sequence[Insert]

@@ -48,7 +48,7 @@ class RestoredPlans:
 
     Attributes:
         graphs: of each.
-        secrets: of their tables.
+        secrets: the secrets of their tables.
     """
 
     graphs: tuple[ExecGraph, ...]
@@ -121,8 +121,8 @@ class JobStarter:
 
         Args:
             document: the plan.
-            record: of the job that is to be started again.
-            new_record: of a new job that takes the place of another one; it gets the plan here.
+            record: the record of the job that is to be started again.
+            new_record: the record of a new job that takes the place of another one; it gets the plan here.
 
         Raises:
             PlanError: PLAN185, in batch mode.
@@ -412,8 +412,8 @@ class JobStarter:
             document: the document that is written into the checkpoint; without secrets, as ``graph``.
             graph: the graph that runs.
             notes: gets what happens to existing state.
-            record: of the job.
-            secrets: of its tables.
+            record: the record of the job.
+            secrets: the secrets of its tables.
             is_query: whether it is a SELECT, for which budgets of states do not count.
         """
         from stateplan.session.budgets import limits_of

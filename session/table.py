@@ -79,7 +79,7 @@ class Table(AttributeHints):
         """Writes the rows to a table; returns once the job has started.
 
         Args:
-            table_path: of the table, as SQL writes it.
+            table_path: the path of the table, as SQL writes it.
             overwrite: INSERT OVERWRITE.
 
         Raises:

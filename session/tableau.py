@@ -39,7 +39,7 @@ def texts(frame: pl.DataFrame, types: Sequence[LogicalType], zone: str) -> list[
     Args:
         frame: ``c0, c1, ...``.
         types: the types of these columns.
-        zone: of the session, for points in time.
+        zone: the time zone of the session, for points in time.
     """
     import polars as pl
 
@@ -53,11 +53,11 @@ class Tableau:
     """A table with columns of fixed width.
 
     Args:
-        names: of the columns.
+        names: the names of the columns.
         types: the types of these columns.
-        zone: of the session, for points in time.
+        zone: the time zone of the session, for points in time.
         insert_only: whether there is no column for the kind of change.
-        max_width: of a column.
+        max_width: the maximum width of a column.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ def await_job(
 
     Args:
         checkpoint: names its checkpoint.
-        options: of the session.
+        options: the options of the session.
         seconds: the longest wait for a job to start. A running job has no limit until it has figures.
         tell: receives one note that the job does not exist yet.
         interval: seconds between two attempts.

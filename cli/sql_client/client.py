@@ -52,7 +52,7 @@ class Client:
         session: the session that runs the statements.
         console: where results and notes go.
         jobs: the jobs that continue in the background.
-        terminal: of a person; None for scripts, which show every result line by line.
+        terminal: the terminal of the user; None for scripts, which show every result line by line.
         check: looks at all statements of a script before the first one runs; raises StateplanError.
 
     Attributes:

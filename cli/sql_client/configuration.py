@@ -51,7 +51,7 @@ class Declaration:
 
     Attributes:
         statement: its text.
-        section: of :data:`SECTIONS`.
+        section: the section of :data:`SECTIONS`.
         place: where it begins.
         lines: whether the lines of the statement are those of the file, from ``place`` on.
         indent: columns in front of each of these lines.
@@ -91,7 +91,7 @@ class Settings:
 
     Attributes:
         options: by key.
-        declarations: of all files, in their order.
+        declarations: the declarations of all files, in their order.
         files: the files that were read.
     """
 
@@ -139,7 +139,7 @@ def load(files: Sequence[str], options: Mapping[str, str], standard: bool = True
 
     Args:
         files: configuration files of the command line, read last.
-        options: of ``-D``, which override every file.
+        options: the options of ``-D``, which override every file.
         standard: whether to read the files of the machine, of the user and of the working directory too.
 
     Raises:

@@ -52,7 +52,7 @@ class JobsHere:
     """Jobs of this process.
 
     Args:
-        jobs: of the process.
+        jobs: the jobs of the process.
     """
 
     def __init__(self, jobs: Jobs) -> None:

@@ -111,9 +111,9 @@ class Prompt:
     """Asks for statements.
 
     Args:
-        options: of the session, each time that it asks.
+        options: the options of the session, each time that it asks.
         candidates: see :class:`StatementCompleter`.
-        history: of statements.
+        history: the history of statements.
         toolbar: what is below, and is asked again and again; nothing if it is empty.
         output, input: of the terminal; those of the process by default.
         inserts: how many INSERTs the open statement set has; None while none is open.

@@ -47,10 +47,10 @@ class ResultScreen:
     """A screen that shows a result while it comes.
 
     Args:
-        columns: of the result.
+        columns: the columns of the result.
         rows: take the changes in and give them back: :class:`CurrentRows` for the table, :class:`LastChanges` for the
             changelog.
-        max_width: of a column whose type does not say how wide it is.
+        max_width: the maximum width of a column whose type does not say how wide it is.
         output, input: of the terminal; those of the process by default.
 
     Attributes:

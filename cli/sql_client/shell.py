@@ -123,7 +123,7 @@ class Shell:
         console: where notes and errors go.
         screen: where statements are typed.
         debug: whether every error comes with its traceback.
-        history: of statements.
+        history: the history of statements.
     """
 
     def __init__(

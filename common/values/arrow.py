@@ -118,7 +118,7 @@ def arrow_type(t: LogicalType, zone: str = "UTC") -> ArrowType:
 
     Args:
         t: the type.
-        zone: of TIMESTAMP_LTZ; it says how instants are shown, and not which they are.
+        zone: the time zone of TIMESTAMP_LTZ; it says how instants are shown, and not which they are.
 
     Raises:
         StateplanError: TYPE002, for RAW and SYMBOL.
@@ -178,7 +178,7 @@ def frames(batches: Any, types: Sequence[LogicalType], zone: str) -> Iterator[pl
 
     Args:
         batches: a ``pyarrow.RecordBatchReader``.
-        types: of its columns: those of :func:`logical_type`, or others that hold the values.
+        types: the types of its columns: those of :func:`logical_type`, or others that hold the values.
         zone: of timestamps without one in a column of TIMESTAMP_LTZ.
 
     Raises:
@@ -293,9 +293,9 @@ def arrow_table(frame: pl.DataFrame, names: Sequence[str], types: Sequence[Logic
 
     Args:
         frame: the rows.
-        names: of the columns; several may be the same.
+        names: the names of the columns; several may be the same.
         types: the types of these columns.
-        zone: of the session.
+        zone: the time zone of the session.
 
     Raises:
         StateplanError: TYPE002, for RAW and SYMBOL; DATA345 and DATA346, for a value that Arrow does not have.

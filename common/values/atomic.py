@@ -55,7 +55,7 @@ class FieldStyle:
     """How a format writes values.
 
     Attributes:
-        standard: of timestamps: ``SQL`` or ``ISO-8601``.
+        standard: the standard of timestamps: ``SQL`` or ``ISO-8601``.
         decimals: ``scientific`` (100 as 1E+2), ``plain`` (all digits of the scale), ``short`` (plain without zeros at
             the end).
         skip_nulls: whether an object has no fields that are NULL.

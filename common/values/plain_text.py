@@ -34,7 +34,7 @@ def reader(t: LogicalType, zone: str = "UTC") -> Reader:
 
     Args:
         t: the type.
-        zone: of the session.
+        zone: the time zone of the session.
     """
     if t.is_integer:
         return int

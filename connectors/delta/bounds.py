@@ -62,7 +62,7 @@ def check_log(roots: Roots, uri: str, local: str | None, files: Any) -> None:
 
     Args:
         roots: below which it is.
-        uri: of the table.
+        uri: the URI of the table.
         local: its folder on local disk; None elsewhere.
         files: the filesystem of its folder.
 

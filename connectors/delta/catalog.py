@@ -60,7 +60,7 @@ class DeltaCatalog(ExternalCatalog):
 
     Args:
         name: under which a session knows it.
-        options: of CREATE CATALOG; references to secrets stay in them.
+        options: the options of CREATE CATALOG; references to secrets stay in them.
         default_database: a database that exists even without a folder.
 
     Raises:

@@ -38,10 +38,10 @@ class DataFile:
         path: below the folder of the table, or absolute.
         size: in bytes.
         partition: partition column to its value as text; None for NULL.
-        version: of the table.
+        version: the version of the table.
         stamp: when the version was committed, ms since 1970.
         rows: :data:`INSERT`, :data:`DELETE`, :data:`CHANGES`, :data:`REMOVED_ROWS` or :data:`ADDED_ROWS`.
-        count: of its rows; None when the log does not say.
+        count: the number of its rows; None when the log does not say.
         masked: whether a deletion vector may take rows out of it.
         was_masked: of a file that a version removes and adds again with another deletion vector, whether it had one
             before; only the rows in which the two differ are meant. None of other files.
@@ -96,7 +96,7 @@ class Log:
     """Reads the log of a table.
 
     Args:
-        location: of the table.
+        location: the location of the table.
     """
 
     def __init__(self, location: Location) -> None:

@@ -30,7 +30,7 @@ def may_match(conditions: Sequence[Rex], fields: Fields, bounds: Bounds) -> bool
     Args:
         conditions: over ``fields``.
         fields: name and type of the declared columns.
-        bounds: of the file.
+        bounds: the bounds of the file.
     """
     return all(_may(condition, fields, bounds) for condition in conditions)
 

@@ -68,9 +68,9 @@ class Reader:
     """Reads files of a table. Picklable.
 
     Attributes:
-        location: of the table.
+        location: the location of the table.
         columns: name and type of those to read, in output order.
-        metadata: of :data:`COMMIT_VERSION` and :data:`COMMIT_TIMESTAMP`, that follow the columns.
+        metadata: the metadata of :data:`COMMIT_VERSION` and :data:`COMMIT_TIMESTAMP`, which follows the columns.
         changes: whether rows have kinds.
     """
 
@@ -234,7 +234,7 @@ def refuse_empty_texts(
         frame: rows, ``c0, c1, ...``.
         columns: name and type of all, in order.
         partitions: names of the partition columns.
-        location: of the table.
+        location: the location of the table.
     """
     for i, (name, data_type) in enumerate(columns):
         if name in partitions and data_type.is_string and (frame[column(i)] == "").any():
@@ -246,10 +246,10 @@ class Writer:
     """Writes new files of a table. Picklable.
 
     Attributes:
-        location: of the table.
+        location: the location of the table.
         columns: name and type of all, in order.
         partitions: names of the partition columns, in order.
-        prefix: of the names of its files.
+        prefix: the prefix of the names of its files.
         compression: codec of Parquet.
     """
 

@@ -57,10 +57,10 @@ class Target:
     Attributes:
         location: where it is.
         fields: name and type of the declared columns.
-        partitions: of PARTITIONED BY.
-        key: of PRIMARY KEY; empty for none.
-        properties: of a table that is created: ``delta.*``.
-        uid: of the sink in its checkpoint.
+        partitions: the columns of PARTITIONED BY.
+        key: the columns of PRIMARY KEY; empty for none.
+        properties: the properties of a table that is created: ``delta.*``.
+        uid: the uid of the sink in its checkpoint.
         overwrite: whether the first micro-batch replaces what is there.
         new_columns: whether the table may have columns that are not declared.
         compression: codec of Parquet.

@@ -126,7 +126,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
     """See the module.
 
     Args:
-        location: of the table.
+        location: the location of the table.
         fields: name and type of the declared columns.
         projection: positions in ``fields`` of those to read.
         metadata: keys that follow them.
@@ -134,7 +134,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         interval: milliseconds between looks for new versions.
         start: where it begins.
         rules: for versions that remove rows.
-        limits: of a micro-batch.
+        limits: the limits of a micro-batch.
         partitions: to read; None for all.
         filters: conditions over ``fields``: files in which they hold for no row are not read.
         limit: how many rows of a file are enough.

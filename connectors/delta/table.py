@@ -103,8 +103,8 @@ class Location:
     """Where a Delta table is. Picklable; a repr of it has no secrets.
 
     Attributes:
-        name: of the table, for errors.
-        path: of its folder: a path or URL.
+        name: the name of the table, for errors.
+        path: the path of its folder: a path or URL.
         storage: options of the store, by the names of ``deltalake``, with what references stand for.
     """
 

@@ -231,7 +231,7 @@ class AvroDecoder(FrozenDataclass):
     Attributes:
         fields: name and type of the columns to read.
         metadata: keys of metadata of files.
-        schema: of messages, which have none with them.
+        schema: the schema of messages, which have none with them.
         as_json: whether messages are in Avro's JSON encoding.
     """
 

@@ -132,7 +132,7 @@ class AvroEncoder(FrozenDataclass):
 
     Attributes:
         fields: name and type of the columns.
-        schema: of the table.
+        schema: the schema of the table.
         codec: of files.
         as_json: whether messages are in Avro's JSON encoding.
     """
@@ -170,7 +170,7 @@ class RegistryEncoder(FrozenDataclass):
         fields: name and type of the columns.
         registry: where the schema is registered.
         subject: under which.
-        schema: of the table.
+        schema: the schema of the table.
         user: the format, for messages.
     """
 

@@ -104,7 +104,7 @@ def container_file(schema: Schema, codec: str, values: Sequence[bytes]) -> bytes
     """The bytes of a file.
 
     Args:
-        schema: of the values.
+        schema: the schema of the values.
         codec: one of those of the option.
         values: the bytes of each.
     """

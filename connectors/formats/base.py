@@ -45,7 +45,7 @@ def skipping(prefix: str, fail_on_missing: bool, subject: str) -> str:
     """Which options have bad input skipped: ``fail-on-missing-field`` excludes it.
 
     Args:
-        prefix: of the options of the format.
+        prefix: the prefix of the options of the format.
         fail_on_missing: whether the table has that option.
         subject: is skipped.
     """
@@ -218,7 +218,7 @@ class Format:
         """The same for columns that the format can hold with some options only.
 
         Args:
-            options: of the format, as in :meth:`message_decoder`.
+            options: the options of the format, as in :meth:`message_decoder`.
             fields: name and type of the columns that it holds.
             place: where the table is written.
 
@@ -231,7 +231,7 @@ class Format:
         """The options of a sink with those that a topic stands for, where they are not written.
 
         Args:
-            options: of the format, as in :meth:`message_encoder`.
+            options: the options of the format, as in :meth:`message_encoder`.
             topic: the topic that messages are written to.
             part: ``key`` or ``value``: what the format writes of a message.
         """
@@ -354,7 +354,7 @@ class FileColumns:
     """The metadata columns of the rows of one file. They are requested from the file system once, if there are rows.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
         keys: metadata keys, in the order of the columns.
     """
 

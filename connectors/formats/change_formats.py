@@ -42,7 +42,7 @@ class Metadata:
     Attributes:
         key: its name, without ``value.``.
         type: its type.
-        field: of the event.
+        field: the field of the event.
         read_as: type of the field; None for ``type``.
         convert: the function of :mod:`connectors.formats.change_events` from one type to the other.
         within: the field of the event whose value has ``field``; None for the event itself.

@@ -252,7 +252,7 @@ class CsvRows:
         """Raw values of the record of a message; None for one that is skipped.
 
         Args:
-            text: of the message.
+            text: the text of the message.
             line: position of the message plus one, for errors.
 
         Raises:

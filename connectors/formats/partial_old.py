@@ -36,7 +36,7 @@ class DataOld(Event):
     """How such events are written, and the columns that are read of them.
 
     Attributes:
-        names: of the columns.
+        names: the names of the columns.
         insert, update, delete: values of the field ``type``; ``ignored`` are those that change no rows.
         has_lists: whether ``data`` and ``old`` are lists of rows.
         expected: a whole event, for messages.

@@ -33,7 +33,7 @@ class _Value:
     """How the column is written as bytes.
 
     Attributes:
-        name: of the column.
+        name: the name of the column.
         declared_type: its type.
         charset: of text, as written in the option.
         number: NumPy's type of a number; None for text and bytes.

@@ -53,8 +53,8 @@ class Registry:
 
     Attributes:
         format: the format that has these options.
-        options: of the format, as written, with the name of the format before each key. References to secrets are
-            resolved when there is something to ask.
+        options: the options of the format, as written, with the name of the format before each key. References to
+            secrets are resolved when there is something to ask.
     """
 
     format: str

@@ -111,11 +111,11 @@ def server_of(
     Args:
         url: ``jdbc:postgresql://host:port/database?name=value``; references to secrets are resolved in it.
         username, password: as written; references stay references.
-        properties: of the connection, named as in pgjdbc or libpq.
+        properties: the properties of the connection, named as in pgjdbc or libpq.
         timeout_ms: after which an attempt to connect is cancelled.
         owner: what needs it, for errors.
-        place: of the URL.
-        time_zone: of the connections.
+        place: the place of the URL.
+        time_zone: the time zone of the connections.
 
     Raises:
         OptionError: OPT120 or OPT121, a reference; OPT145, a URL that is none of PostgreSQL; OPT146, a property that

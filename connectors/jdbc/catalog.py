@@ -63,7 +63,7 @@ class JdbcCatalog(ExternalCatalog):
 
     Args:
         name: under which a session knows it.
-        options: of CREATE CATALOG; references to secrets stay in them.
+        options: the options of CREATE CATALOG; references to secrets stay in them.
 
     Raises:
         OptionError: OPT166, the base URL names a database; OPT145 to OPT147, it cannot be used.

@@ -52,7 +52,7 @@ class Column:
     Attributes:
         name: as the database has it.
         type: internal name, such as ``int8``; ``_int8`` for an array. Of a domain, that of its base.
-        modifier: of the type (``atttypmod``): length, or precision and scale; -1 for none.
+        modifier: the modifier of the type (``atttypmod``): length, or precision and scale; -1 for none.
         sql_type: the type as SQL, such as ``numeric(10,2)``.
         not_null: whether NULL is refused.
         is_generated: whether the database alone makes its values.
@@ -319,7 +319,7 @@ def column_of(table: TableInfo, server: Server, name: str, data_type: LogicalTyp
     """The column of a declared one.
 
     Args:
-        table: of the database.
+        table: the table of the database.
         server: of it.
         name: as declared.
         data_type: its type.

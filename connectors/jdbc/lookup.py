@@ -248,7 +248,7 @@ class _Query:
     """A connection, and the table as it was when the connection was made.
 
     Attributes:
-        types: of the columns in the answers so far. Others say that the table has changed.
+        types: the types of the columns in the answers so far. Others say that the table has changed.
     """
 
     lookup: JdbcLookup

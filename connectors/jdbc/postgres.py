@@ -83,7 +83,7 @@ class Server:
         timeout: seconds after which an attempt to connect, or a connection that is silent, is cancelled.
         extra: of stateplan, that installs ADBC.
         owner: what needs ADBC, for errors.
-        time_zone: of the connections: where a TIMESTAMP becomes a ``timestamptz`` or the other way round.
+        time_zone: the time zone of the connections: where a TIMESTAMP becomes a ``timestamptz`` or the other way round.
     """
 
     host: str | None

@@ -63,7 +63,7 @@ class Ranges:
 
     Attributes:
         column: of numbers, as declared.
-        count: of the ranges.
+        count: the number of the ranges.
         lower: the least value that is read.
         upper: the largest one.
     """
@@ -178,9 +178,9 @@ class JdbcSplit(Split):
     """A file of rows that were copied; or, of a job without a checkpoint, all rows.
 
     Attributes:
-        number: of the file.
+        number: the number of the file.
         copy: name of the copy; None for a job without a checkpoint.
-        size: of the file in bytes.
+        size: the size of the file in bytes.
     """
 
     number: int
@@ -196,8 +196,8 @@ class JdbcSource(OffsetSource[JdbcSplit]):
     """A table that is read once. An offset is how many files of the copy have been read.
 
     Args:
-        reader: of the table.
-        batch_bytes: of the copy in a micro-batch, at least one file.
+        reader: the reader of the table.
+        batch_bytes: how many bytes the copy reads in a micro-batch, but at least one file.
     """
 
     bounded = True

@@ -100,7 +100,7 @@ class Target:
     """The table that is written, as the database has it.
 
     Attributes:
-        table: of the database.
+        table: the table of the database.
         columns: those that are written, with their declared types, in the order of a row.
         key: positions in ``columns`` of the primary key; empty for none.
     """
@@ -179,7 +179,7 @@ class JdbcSink(Sink):
         name: as declared.
         fields: name and type of the columns.
         primary_key: columns by which rows are replaced and removed; empty to add rows only.
-        uid: of the sink.
+        uid: the uid of the sink.
         retries: how often a transaction is tried again whose connection broke.
     """
 
@@ -417,7 +417,7 @@ class JdbcSink(Sink):
 
         Args:
             target: the table.
-            epoch: of the micro-batch.
+            epoch: the epoch of the micro-batch.
             epochs: numbers in the table of epochs by their ids.
             others: as in :meth:`Ledger.is_done`.
 

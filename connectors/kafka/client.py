@@ -138,7 +138,7 @@ class Brokers:
 
     Attributes:
         table: its name, for messages.
-        connector: of the table, for messages.
+        connector: the connector of the table, for messages.
         properties: options of the client as written, without ``properties.``.
     """
 
@@ -273,7 +273,7 @@ class Brokers:
         """The coded error for one of a client: RUN110 to RUN113, RUN118.
 
         Args:
-            cause: of the client.
+            cause: the error of the client.
             complaints: of the client; they may know the cause of a time-out.
             wait: for how many seconds the client waited.
             topic: the topic that it is about.

@@ -51,12 +51,12 @@ class Planner:
     """Plans the micro-batches of a source. Not pickled: lives where the source plans.
 
     Args:
-        brokers: of the table.
+        brokers: the brokers of the table.
         topics: the topics that are read; empty for a pattern.
         pattern: the pattern that names of topics match; None for a list.
         start, end: where partitions begin and end.
         discovery: after how many seconds to look for new partitions; 0 is never.
-        limits: of a micro-batch.
+        limits: the limits of a micro-batch.
         idle_timeout: after how many seconds a partition without messages is idle; 0 is never.
         aligner: says which partitions may be read; None for all.
         acknowledges: whether the group learns how far the job has advanced.

@@ -62,7 +62,7 @@ class Outbox:
     """A producer.
 
     Attributes:
-        brokers: of the table.
+        brokers: the brokers of the table.
         seconds: for how long a message may wait.
         limit: bytes of the largest message that the producer takes.
         batch: bytes of the messages that it sends together, at most; a larger message goes alone.
@@ -92,7 +92,7 @@ class Outbox:
         """The producer of a table.
 
         Args:
-            brokers: of the table.
+            brokers: the brokers of the table.
             fixed_settings: settings of librdkafka that the table cannot override.
             is_stopped: whether nothing may wait any longer.
 

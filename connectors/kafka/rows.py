@@ -36,7 +36,7 @@ class Skip:
     """How a table skips messages that it cannot read.
 
     Attributes:
-        prefix: of the options of the format.
+        prefix: the prefix of the options of the format.
         fail_on_missing: whether a missing field is an error, and nothing can be skipped.
     """
 
@@ -70,7 +70,7 @@ class Rows:
         keys: the same of ``key``.
         missing: places of the output that neither gives in the row of a deleted key, with their types.
         metadata: place in the output, metadata key and type of the values in the message itself.
-        width: of the output.
+        width: the width of the output.
         upsert: whether a message without a value deletes the row of its key.
         changes: whether rows have kinds.
         skip: what to do about bad values; None if nothing can be done.

@@ -38,7 +38,7 @@ def mean_size(brokers: Brokers, place: Place, end: int, rows: int) -> float | No
     """The mean size of the last messages before an offset, in bytes; None if none of them comes.
 
     Args:
-        brokers: of the table.
+        brokers: the brokers of the table.
         place: the partition.
         end: the offset.
         rows: how many there are at most.
@@ -57,7 +57,7 @@ class Marks:
     """The marks of the partitions of a table, whose brokers report no ids of topics.
 
     Args:
-        brokers: of the table.
+        brokers: the brokers of the table.
         stored_marks: ``topic -> partition -> [offset, fingerprint]`` in an offset of the source, of a checkpoint.
     """
 

@@ -40,7 +40,7 @@ def check_sink(options: Mapping[str, str], place: Place | None = None) -> None:
     """Checks the options of a table that is written.
 
     Args:
-        options: of the table, as written.
+        options: the options of the table, as written.
         place: where it is written.
 
     Raises:
@@ -67,7 +67,7 @@ class KafkaSink(Sink):
     Attributes:
         brokers: where to.
         rows: makes the messages.
-        topic: of all messages; None where each row says it.
+        topic: the topic of all messages; None where each row says it.
         partitioner: which partition of it.
         topics: names of the topics, of which a row chooses one; empty with ``pattern``.
         pattern: the pattern that the topics match.
@@ -134,7 +134,7 @@ class TransactionalSink(KafkaSink):
     """Sends all messages of a micro-batch from the driver, in a transaction.
 
     Attributes:
-        name: of the transactions, and of the group that has the epochs.
+        name: the name of the transactions, and of the group that has the epochs.
     """
 
     name: str = ""

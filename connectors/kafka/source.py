@@ -38,13 +38,13 @@ class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
     """The partitions of topics.
 
     Attributes:
-        brokers: of the table.
+        brokers: the brokers of the table.
         rows: makes rows of messages; None where only offsets are planned.
         topics: the topics that are read; empty for a pattern.
         pattern: the pattern that names of topics match; None for a list.
         start, end: where partitions begin and end.
         discovery: after how many milliseconds to look for new partitions; 0 is never.
-        limits: of a micro-batch.
+        limits: the limits of a micro-batch.
     """
 
     brokers: Brokers

@@ -76,7 +76,7 @@ def read_split(brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[st
     """The messages of a split, in order, in batches of bounded size.
 
     Args:
-        brokers: of the table.
+        brokers: the brokers of the table.
         split: to read.
         metadata_keys: what of messages besides values: keys of :attr:`Batch.metadata`.
 

@@ -64,9 +64,9 @@ def check_bounds(options: Mapping[str, str], begins: bool, place: Place | None) 
     """Checks where a source begins and ends.
 
     Args:
-        options: of the table.
+        options: the options of the table.
         begins: whether its options say where it begins.
-        place: of the table.
+        place: the place of the table.
 
     Raises:
         OptionError: OPT134, an option is missing or malformed.
@@ -92,7 +92,7 @@ def check_group(options: Mapping[str, str], begins: bool) -> None:
     """Checks that there is a group where a source begins or ends at its offsets. Flink compiles plans without one.
 
     Args:
-        options: of the table.
+        options: the options of the table.
         begins: whether its options say where it begins.
 
     Raises:
@@ -137,7 +137,7 @@ class Bound:
     """Where a source begins, or ends.
 
     Attributes:
-        mode: of ``scan.startup.mode`` or ``scan.bounded.mode``.
+        mode: the value of ``scan.startup.mode`` or ``scan.bounded.mode``.
         millis: ms since 1970, for the mode ``timestamp``.
         offsets: partition to offset, for ``specific-offsets``.
     """
@@ -231,10 +231,10 @@ def layout_of(
     """The layout of a table.
 
     Args:
-        options: of the table, as written.
+        options: the options of the table, as written.
         fields: its physical columns.
         primary_key: for a table whose key is its primary key, as with ``upsert-kafka``.
-        place: of the table.
+        place: the place of the table.
 
     Raises:
         OptionError: OPT140, the options of the key do not go together, or do not fit the columns; OPT105.

@@ -58,10 +58,10 @@ class Transactions:
     """The transactions of a sink, one after another.
 
     Attributes:
-        brokers: of the table.
+        brokers: the brokers of the table.
         name: transactional id, and name of the group that has the epoch.
-        topic: of all messages; None where each says it.
-        topics: of the sink; empty with ``pattern``.
+        topic: the topic of all messages; None where each says it.
+        topics: the topics of the sink; empty with ``pattern``.
         pattern: the pattern that the topics match.
         partitioner: which partition messages go to.
         has_keys: whether a message says what the row with its key is now.
@@ -207,8 +207,8 @@ class Transactions:
 
         Args:
             parts: returns them, in order, as often as it is asked.
-            epoch: of the micro-batch.
-            ledger: of the sink.
+            epoch: the epoch of the micro-batch.
+            ledger: the ledger of the sink.
 
         Raises:
             StateplanError: as :meth:`Outbox.flush` and :meth:`is_done`; RUN131, RUN132, RUN134.

@@ -46,7 +46,7 @@ class RelationColumn:
     """A column of a relation.
 
     Attributes:
-        name: of the column.
+        name: the name of the column.
         type: OID of its type.
         modifier: length or precision of the type; -1 for none.
         key: whether old rows have it: it belongs to the replica identity.
@@ -63,9 +63,9 @@ class Relation:
     """A table as it was when the changes after the message were made.
 
     Attributes:
-        oid: of the table.
+        oid: the oid of the table.
         schema: the schema that contains it.
-        name: of the table.
+        name: the name of the table.
         identity: what old rows have: ``d`` (primary key), ``i`` (columns of an index), ``f`` (all columns), ``n``.
         columns: in the order of values.
     """

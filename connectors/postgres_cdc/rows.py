@@ -43,7 +43,7 @@ class ChangeSplit(Split):
     """A file of rows.
 
     Attributes:
-        name: of the file.
+        name: the name of the file.
         tables: OIDs of the tables of the source.
         types: OID of a type that users created, as text, to the internal name that counts.
         is_copy: whether they are rows that were there in the beginning; else changes.
@@ -219,8 +219,8 @@ class RowReader:
 
         Args:
             table: the columns of the table under their declared names, as text.
-            schema: of the table.
-            name: of the table.
+            schema: the schema of the table.
+            name: the name of the table.
 
         Raises:
             DataError: DATA443; DATA444, a column was declared after the rows were copied.

@@ -125,7 +125,7 @@ class CapturedTable:
     Attributes:
         oid: its number in the catalog.
         schema: the schema that contains it.
-        name: of the table.
+        name: the name of the table.
         partitioned: whether its rows are in partitions.
         columns: per declared column, its name and the internal name of its type.
     """

@@ -53,9 +53,9 @@ class ChangeSource(OffsetSource[ChangeSplit]):
     the last transaction that has been read, by which a log is known again (see :class:`Transactions`).
 
     Args:
-        origin: of the changes.
+        origin: the origin of the changes.
         row_reader: what is read of them.
-        mode: of start-up: ``initial``, ``snapshot``, ``latest-offset``, ``committed-offset`` or ``never``.
+        mode: the mode of start-up: ``initial``, ``snapshot``, ``latest-offset``, ``committed-offset`` or ``never``.
         append: whether all changes become insertions.
         max_changes: about how many a micro-batch has at most.
         max_log: bytes of the log that it looks at, at most.

@@ -63,7 +63,7 @@ class WallClock(NamedTuple):
 
     Attributes:
         millis: since 1970-01-01 00:00:00 of the clock.
-        zone: of the text, if it names one.
+        zone: the time zone of the text, if it names one.
         daylight: seconds of summer time, if the name of the zone says them.
         offset: seconds that the text is ahead of UTC, if it says so.
     """

@@ -47,7 +47,7 @@ def connect(
         endpoint: address of the gateway, such as ``http://localhost:8083``; without a scheme it is http.
         options: set in the session.
         token: sent as ``Authorization: Bearer``.
-        name: of the session.
+        name: the name of the session.
         ca_file: certificates (PEM) to trust instead of those of the system.
         certificate: certificate and key of the client (PEM), for mutual TLS.
         heartbeat: seconds between signs of life.

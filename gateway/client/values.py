@@ -42,8 +42,8 @@ def row_reader(names: Sequence[str], types: Sequence[LogicalType]) -> Callable[[
     ========================= ==============================================================================
 
     Args:
-        names: of the columns, for errors.
-        types: of the columns; an unknown one leaves its values as JSON has them.
+        names: the names of the columns, for errors.
+        types: the types of the columns; an unknown one leaves its values as JSON has them.
 
     The function raises DataError DATA351, for a value that Python's classes do not have, such as the year 10000 or a
     nanosecond; its text says how to have the value as a string.

@@ -62,7 +62,7 @@ class Inspections:
         Args:
             job_id: the job.
             folder: its checkpoint.
-            options: of its session.
+            options: the options of its session.
             automatic: leave it, if it has been counted not long ago.
         """
         with self._guard:

@@ -151,7 +151,7 @@ class JobsPage:
         """Stops a job after its micro-batch in hand, and waits for that.
 
         Args:
-            job_id: of the job.
+            job_id: the id of the job.
             who: the user who requests it.
             savepoint: whether a savepoint is written, in the directory that the options of the job name.
 

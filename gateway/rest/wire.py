@@ -74,11 +74,11 @@ def page_json(fetcher: ResultFetcher, columns: str, page: Page, row_format: RowF
     """The answer to a fetch.
 
     Args:
-        fetcher: of the result.
-        columns: of the result, as :func:`columns_json` writes them.
+        fetcher: the fetcher of the result.
+        columns: the columns of the result, as :func:`columns_json` writes them.
         page: what was fetched.
         row_format: how rows are written.
-        next_uri: of the page after this.
+        next_uri: the URI of the page after this.
     """
     kind = "SUCCESS_WITH_CONTENT" if fetcher.has_content else "SUCCESS"
     parts = [

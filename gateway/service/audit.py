@@ -19,7 +19,7 @@ class AuditLog:
     """A file with a line for everything that was asked.
 
     Args:
-        path: of the file; None to write nothing. Only its owner can read it.
+        path: the path of the file; None to write nothing. Only its owner can read it.
     """
 
     def __init__(self, path: Path | None) -> None:

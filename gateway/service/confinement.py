@@ -140,9 +140,9 @@ class Confinement:
         """Whether a function of Python may be imported: it can do anything.
 
         Args:
-            name: of the function.
+            name: the name of the function.
             reference: ``module.name``; None for one that was given from Python.
-            place: of the name.
+            place: the place of the name.
 
         Raises:
             GatewayError: GW014, it is in none of the modules.

@@ -27,7 +27,7 @@ class Rows:
 
     Attributes:
         types: see :attr:`ResultColumn.type`.
-        zone: of the session, for points in time.
+        zone: the time zone of the session, for points in time.
         frame: ``c0, c1, ...``, and ``kind`` where there are not only insertions; None for tuples.
         values: the tuples.
     """
@@ -71,14 +71,14 @@ class ResultFetcher:
     """Hands a result out once, page by page. The last page may be requested again.
 
     Args:
-        result: of the statement.
+        result: the result of the statement.
 
     Attributes:
-        columns: of the rows.
+        columns: the columns of the rows.
         is_query: whether the statement is a query.
         insert_only: whether it is one whose rows are all insertions.
         has_content: whether the rows are more than ``OK``.
-        job_id: of the job that it started.
+        job_id: the id of the job that it started.
         notes: sentences for the user, of the statement.
     """
 

@@ -50,8 +50,8 @@ class JobStore:
     """The jobs of a gateway. The process that has it is the only one.
 
     Args:
-        folder: of the gateway, made if need be. Only its owner can look into it. Secrets of tables and sessions are
-            not in it.
+        folder: the folder of the gateway, made if need be. Only its owner can look into it. Secrets of tables and
+            sessions are not in it.
 
     Raises:
         GatewayError: GW016, another gateway has the folder; GW016.unusable, it cannot be used.

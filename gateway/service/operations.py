@@ -204,7 +204,7 @@ class OperationManager:
 
     Args:
         pool: runs statements, of all sessions.
-        limits: of the gateway.
+        limits: the limits of the gateway.
     """
 
     def __init__(self, pool: ThreadPoolExecutor, limits: Limits) -> None:

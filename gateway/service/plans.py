@@ -22,7 +22,7 @@ class PlanStore:
     """The plans in a folder, a file each.
 
     Args:
-        folder: of the files; made with the first one.
+        folder: the folder of the files; made with the first one.
     """
 
     folder: Path

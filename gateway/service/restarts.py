@@ -85,7 +85,7 @@ class ExponentialDelay:
 
     Args:
         initial, most: the first and the longest wait, in seconds.
-        multiplier: of one wait to the next.
+        multiplier: how much longer each wait is than the one before.
         reset: seconds without a failure, after which all starts again.
         jitter: share of a wait by which it is longer or shorter, so that not all jobs start at once.
         attempts: this number of restarts before it starts again.
@@ -163,7 +163,7 @@ class _Turn:
     Attributes:
         failures: how often it has failed.
         number: of the order in which they arrived.
-        job_id: of the job.
+        job_id: the id of the job.
         due: when it may start, by the clock.
         start: starts it.
         cleared: whether those that are not suspected have settled.
@@ -206,8 +206,8 @@ class Restarts:
         """A job has failed: the seconds until it starts again, or None if it has failed for good.
 
         Args:
-            job_id: of the job; its failures count together.
-            options: of its session.
+            job_id: the id of the job; its failures count together.
+            options: the options of its session.
             error: what it failed of.
             counts: whether the failure counts against the job.
         """
@@ -248,7 +248,7 @@ class Restarts:
         one that is suspected once more until suspects before it have.
 
         Args:
-            job_id: of the job.
+            job_id: the id of the job.
             wait: seconds.
             start: starts it.
             is_clear: whether those that are not suspected have settled.

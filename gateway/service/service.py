@@ -79,7 +79,8 @@ class SqlGatewayService:
     """Sessions, their statements and results, and jobs that outlive both.
 
     Args:
-        limits: of everything; by default those of :class:`Limits`, and sessions that never end by themselves.
+        limits: the limits of everything; by default those of :class:`Limits`, and sessions that never end by
+            themselves.
         options: set in every session, before its own.
         folder: where jobs, plans and the audit log are; None to keep nothing beyond this process.
         roots, variables, modules: see :class:`Confinement`.
@@ -183,7 +184,7 @@ class SqlGatewayService:
         """Runs a statement in the background, after those that the session has waiting.
 
         Args:
-            handle: of the session.
+            handle: the handle of the session.
             statement: SQL, with or without a semicolon.
             options: hold for this statement alone.
             timeout_ms: so long after this it is cancelled; 0 for never.
@@ -315,8 +316,8 @@ class SqlGatewayService:
         """Whether a job that has failed is started again, by its restart strategy; has that done if so.
 
         Args:
-            store: of the jobs.
-            record: of the job.
+            store: the store of the jobs.
+            record: the record of the job.
             error: what it failed of.
             counts: whether the failure counts against it.
         """

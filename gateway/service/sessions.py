@@ -72,7 +72,7 @@ class SessionManager:
     """The open sessions.
 
     Args:
-        limits: of the gateway.
+        limits: the limits of the gateway.
         make: makes the environment of a session with these options.
     """
 

@@ -16,7 +16,7 @@ class InputHint:
     """What hints say of an input of an operator.
 
     Attributes:
-        ttl: of the state that keeps its rows, ms; None if they do not say.
+        ttl: the TTL of the state that keeps its rows, ms; None if they do not say.
         late: the table that its late rows go to, as it is written; None if they do not say.
         text: the TTL as it is written.
     """
@@ -31,7 +31,7 @@ class QueryHints:
     """The hints of a SELECT as they are written, which Flink's logical plan shows at its joins and aggregates.
 
     Attributes:
-        ttls: of STATE_TTL, by name.
+        ttls: the TTLs of STATE_TTL, by name.
         multi: the tables of MULTI_JOIN.
         path: where the operator is, from the top of the SELECT: which input of which.
     """

@@ -62,7 +62,7 @@ class TimeWindow:
 
         Args:
             position: how rows find their window.
-            names: of the fields of the input.
+            names: the names of the fields of the input.
         """
         if self.kind == "SESSION":
             keys = f", partition keys=[{', '.join(names[k] for k in self.keys)}]" if self.keys else ""

@@ -24,8 +24,8 @@ def aggregate_operands(
     """The operands of the aggregate function ``name``, with their casts.
 
     Args:
-        place: of the call.
-        places: of its arguments.
+        place: the place of the call.
+        places: the places of its arguments.
 
     Raises:
         SqlError: SQL203, for a separator of LISTAGG that is not a constant, and for values, percentages and frequencies

@@ -67,8 +67,8 @@ def group_window(node: exp.Expr, binder: ExpressionBinder, name: str | None = No
 
     Args:
         node: the expression.
-        binder: of expressions over what is grouped.
-        name: of the function of the window, if the call is of a function that returns a property of it.
+        binder: the binder of expressions over what is grouped.
+        name: the name of the function of the window, if the call is of a function that returns a property of it.
 
     Raises:
         SqlError: SQL119, for arguments that the function does not take.

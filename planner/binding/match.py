@@ -238,7 +238,7 @@ class MatchBinder(ExpressionBinder):
 
     Args:
         rel: the rows that are matched.
-        variables: of the pattern.
+        variables: the variables of the pattern.
         source: the text that positions point into.
         functions: finds user-defined functions.
         clause: MEASURES or DEFINE, for messages.

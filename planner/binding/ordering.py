@@ -68,8 +68,8 @@ class Ordering:
 
         Args:
             bind: binds an expression as one of the select list.
-            names: of the select list.
-            nodes: of the select list; None for what a star stands for.
+            names: the names of the select list.
+            nodes: the nodes of the select list; None for what a star stands for.
             exprs: the columns that the query returns, without those that are added here.
             add: whether columns may be added.
 
@@ -137,8 +137,8 @@ def unaliased(node: exp.Expr, names: Sequence[str | None], nodes: Sequence[exp.E
 
     Args:
         node: an expression.
-        names: of the select list.
-        nodes: of the select list; None for what a star stands for.
+        names: the names of the select list.
+        nodes: the nodes of the select list; None for what a star stands for.
         source: the text that positions point into.
 
     Raises:

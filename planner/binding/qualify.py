@@ -32,8 +32,8 @@ def bind_qualify(
     Args:
         binder: binds the select list.
         query: the SELECT.
-        names: of the select list, which the condition may use.
-        items: of the select list; None for what a star stands for.
+        names: the names of the select list, which the condition may use.
+        items: the items of the select list; None for what a star stands for.
 
     Raises:
         SqlError: SQL103 (not BOOLEAN), SQL105 (no window function), SQL150 (a query in it), and what its parts raise.

@@ -17,7 +17,7 @@ class TableCall:
 
     Args:
         node: the call.
-        name: of the function.
+        name: the name of the function.
         source: the text that positions point into.
         takes: what it takes, for errors.
     """

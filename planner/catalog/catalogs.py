@@ -38,7 +38,7 @@ class Catalog(ABC):
         name: under which the session knows it.
         default_database: the one that is current after USE CATALOG.
         is_local: whether its names are at hand, so that it may be searched for what a user may have meant.
-        functions: of all databases.
+        functions: the functions of all databases.
     """
 
     name: str
@@ -110,7 +110,7 @@ class MemoryCatalog(Catalog):
     """A catalog that ends with its session.
 
     Args:
-        name: of the catalog.
+        name: the name of the catalog.
         default_database: its first database.
     """
 

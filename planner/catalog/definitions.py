@@ -61,7 +61,7 @@ def require_references(options: Mapping[str, str], subject: str, places: Mapping
     """Raises CatalogError CAT114 when a definition that is kept has a secret in it that is not a reference.
 
     Args:
-        options: of the definition.
+        options: the options of the definition.
         subject: the object as the message names it, such as ``the table 'c.d.t'``.
         places: where the options are written, by key.
     """
@@ -119,9 +119,9 @@ def read_object(
     """The table or view that a file defines.
 
     Args:
-        text: of the file.
+        text: the text of the file.
         file: its path.
-        identifier: of the object.
+        identifier: the identifier of the object.
         kind: ``TABLE`` or ``VIEW``.
         session: the catalogs of the session. Expressions may call their functions.
 

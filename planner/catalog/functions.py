@@ -200,9 +200,9 @@ class FunctionCatalog:
         """What the name ``parts`` of a call means if it is a user-defined function; None for none.
 
         Args:
-            parts: of the name.
+            parts: the parts of the name.
             current: catalog and database of a name without them.
-            place: of the call.
+            place: the place of the call.
             built_in: whether there is a built-in function of this name.
 
         Raises:

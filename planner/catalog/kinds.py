@@ -100,9 +100,9 @@ def check_options(
     """The type of a catalog, and the values of its options with the defaults of the others.
 
     Args:
-        options: of CREATE CATALOG, with ``type``.
-        place: of the statement.
-        places: of its options, by key.
+        options: the options of CREATE CATALOG, with ``type``.
+        place: the place of the statement.
+        places: the places of its options, by key.
 
     Raises:
         OptionError: OPT004, the type is unknown, or has no such option, or needs another one; OPT105, a value that

@@ -303,11 +303,11 @@ class CatalogManager:
         """Adds a catalog, to the catalog store if there is one; returns whether it was added.
 
         Args:
-            name: of the catalog.
-            default_database: of a catalog in memory, without a descriptor.
+            name: the name of the catalog.
+            default_database: the default database of a catalog in memory, without a descriptor.
             descriptor: what it is.
             if_not_exists: whether one of this name is not an error.
-            place: of the name.
+            place: the place of the name.
 
         Raises:
             CatalogError: CAT005 when the name is taken.

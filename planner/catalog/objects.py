@@ -50,12 +50,12 @@ class Column:
 
     Attributes:
         name: as declared; case matters.
-        type: of the column in the table's full row (for COMPUTED the type of its expression).
+        type: the type of the column in the table's full row (for COMPUTED the type of its expression).
         kind: ``PHYSICAL``, ``COMPUTED`` or ``METADATA``.
         expression: of a COMPUTED column, as parsed; positions point into the DDL's script.
         rex: of a COMPUTED column, over the table's physical and metadata columns, in their order.
         expression_sql: of a COMPUTED column, Flink's ``serializableString`` (every name backquoted).
-        metadata_key: of a METADATA column whose key is not its name (``FROM 'key'``).
+        metadata_key: the metadata key of a METADATA column whose key is not its name (``FROM 'key'``).
         virtual: of a METADATA column: read only, omitted when writing.
         comment: COMMENT text.
     """

@@ -65,7 +65,7 @@ class FileCatalogStore:
     """Definitions of catalogs in a folder.
 
     Args:
-        folder: of the files, which need not be there yet.
+        folder: the folder of the files, which need not be there yet.
     """
 
     def __init__(self, folder: AnyPath) -> None:

@@ -227,7 +227,7 @@ def udf(
     One of coroutines (``async def``) is asynchronous.
 
     Args:
-        input_types: of its arguments, which are cast to them; None takes any arguments.
+        input_types: the types of its arguments, which are cast to them; None takes any arguments.
         func_type: with ``pandas`` (``arrow``) it is given a ``pandas.Series`` (``pyarrow.Array``) per argument and
             gives one back.
 

@@ -54,8 +54,8 @@ class ArgumentHint:
     """An argument: a table with traits, or a scalar of a type.
 
     Args:
-        traits: of a table.
-        type: of a scalar.
+        traits: the traits of a table.
+        type: the type of a scalar.
         default: what a call without this scalar gives; without one it is required.
     """
 

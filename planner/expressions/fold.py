@@ -47,7 +47,7 @@ def evaluate(rex: Rex, time_zone: str) -> Literal | None:
     """The constant that ``rex``, which holds no references, is; None if it is left to be computed.
 
     Args:
-        time_zone: of the session.
+        time_zone: the time zone of the session.
     """
     if isinstance(rex, Literal):
         return rex

@@ -440,7 +440,7 @@ def optimize(sink: Sink, options: Options) -> Optimized:
 
     Args:
         sink: the INSERT.
-        options: of the session; phases that depend on them say so.
+        options: the options of the session; phases that depend on them say so.
 
     Raises:
         SqlError: SQL140 to SQL144, for changes that a sink cannot take; SQL150, for a query that needs an operator

@@ -481,7 +481,7 @@ class _RelWithoutWindow:
         rel: with the other fields, and the time attribute, which is added where it is not one of them.
         time: the time attribute.
         places: field of the relation before -> field now.
-        keys: of its sessions; None if one is lost.
+        keys: the keys of its sessions; None if one is lost.
     """
 
     rel: Rel

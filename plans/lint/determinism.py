@@ -131,8 +131,8 @@ class _Input:
     """An input that takes rows back, as its reader sees it.
 
     Attributes:
-        graph: of the plan.
-        position: of the input.
+        graph: the graph of the plan.
+        position: the position of the input.
         needed_fields: fields of the reader that its own readers need.
         every_field: the fields of the input.
     """

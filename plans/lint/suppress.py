@@ -56,7 +56,7 @@ def suppress(document: PlanDocument, node_id: int, code: str, reason: str) -> Pl
     Args:
         document: the plan; it is left as it is.
         node_id: id of the node.
-        code: of the rule.
+        code: the code of the rule.
         reason: why the finding is accepted.
 
     Raises:

@@ -44,11 +44,11 @@ class Edit:
         operator: title and id of the edited operator.
         field: what was edited, in words.
         base, ours, theirs: the three values as text; ``theirs`` is None when the edit is lost.
-        place: of the value in the edited plan.
+        place: the place of the value in the edited plan.
         theirs_place: of the value in the new plan, where that has it.
         counterpart: title and id of the operator in the new plan.
         by: how the counterpart was found.
-        origin: of the new plan's TTL: hint, option or default; None if it does not say.
+        origin: the origin of the new plan's TTL: hint, option or default; None if it does not say.
         reason: why it is lost, or how a conflict was resolved.
     """
 

@@ -17,7 +17,7 @@ class Block:
     """Boxes that are placed together.
 
     Attributes:
-        id: of its last operator.
+        id: the id of its last operator.
         main: the operator with state, the source or the sink; None for chips alone.
         chains: the chips in front of ``main`` by the position of its input, each in the order of the rows.
         stack: the chips of a block without ``main``, in the order of the rows.

@@ -16,7 +16,7 @@ class Box:
     """An operator.
 
     Attributes:
-        id: of the node.
+        id: the id of the node.
         title: its name and id.
         summary: what it does.
         notes: the states that cannot be distinguished by input, a line each.

@@ -67,7 +67,8 @@ class CheckpointReader:
 
         Args:
             checkpoint: its directory.
-            options: of the session: ``spark.*``, and ``table.exec.state.ttl`` for states whose TTL no plan says.
+            options: the options of the session: ``spark.*``, and ``table.exec.state.ttl`` for states whose TTL no plan
+                says.
             batch: look at the state after this micro-batch, which Spark must still have.
             at: count ages from this instant, ms since 1970; by default now, or the last instant played of a job on the
                 replay clock.
@@ -175,7 +176,7 @@ class CheckpointReader:
         """How much state there is, how old it is, and what other TTLs would leave of it.
 
         Args:
-            selectors: of the states to show; all by default.
+            selectors: the selectors of the states to show; all by default.
             what_if: ``SELECTOR=TTL``, such as ``join.left=3 h``.
 
         Raises:
@@ -230,7 +231,7 @@ class CheckpointReader:
         """Which TTLs the states need, by how old their rows were when they were used.
 
         Args:
-            selectors: of the states to report; all by default. What others need is heeded in any case.
+            selectors: the selectors of the states to report; all by default. What others need is heeded in any case.
             miss: how many of the uses of a state may be missed, in percent.
 
         Raises:
@@ -283,7 +284,7 @@ class CheckpointReader:
         rows never expire) and, with ``expired``, whether the time of the row is up.
 
         Args:
-            selector: of one state, such as ``join.left``.
+            selector: the selector of one state, such as ``join.left``.
             table: which of its tables, where there are several; by default the one that the state is about.
             keys: only rows with these values, by name of the column; texts are read as values of its type.
             expired: whether to read also the rows that have expired and are still there.

@@ -78,7 +78,7 @@ class Checkpoint:
 
     Attributes:
         folder: the directory.
-        id: of the checkpoint, for the names of files that its jobs write.
+        id: the id of the checkpoint, for the names of files that its jobs write.
         created: when it was made, in milliseconds since 1970.
         key_groups: into which state is split.
         temporary: whether it is removed when the job ends.
@@ -138,7 +138,7 @@ class Checkpoint:
         """Opens ``execution.checkpointing.dir``, or a temporary directory where it is not set.
 
         Args:
-            options: of the session.
+            options: the options of the session.
             plan_text, graph: the plan that is to run.
             check: says how it continues from another plan.
             tell: receives a line when another writer may still be there.

@@ -219,7 +219,7 @@ class LiveTtls:
 
     Attributes:
         folder: the checkpoint.
-        operators: of the job.
+        operators: the operators of the job.
         last_begun: the last micro-batch that an earlier run began, -1 for none.
         tell: receives what changes and what goes wrong, a line each.
     """

@@ -72,7 +72,7 @@ class FileLock:
     """An exclusive lock on a file, from :meth:`take` to :meth:`release`.
 
     Args:
-        path: of the file; its directory exists.
+        path: the path of the file; its directory exists.
         is_shared: whether others may have it in this way too.
 
     Attributes:
@@ -172,7 +172,7 @@ class Lease:
     """The right to write to a checkpoint on a file system without locks, from :meth:`take` to :meth:`release`.
 
     Args:
-        folder: of the checkpoint.
+        folder: the folder of the checkpoint.
         tell: receives a line when it has to wait for the end of another lease.
     """
 
@@ -313,7 +313,7 @@ def writer_lock(folder: AnyPath, tell: Callable[[str], None] | None = None) -> F
     """The right to write to the checkpoint in ``folder``, taken; it ends with the process that has it.
 
     Args:
-        folder: of the checkpoint.
+        folder: the folder of the checkpoint.
         tell: receives a line when it has to wait.
 
     Raises:

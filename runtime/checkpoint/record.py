@@ -78,7 +78,7 @@ class BatchRecord:
     """The file of a checkpoint.
 
     Attributes:
-        folder: of the checkpoint.
+        folder: the folder of the checkpoint.
         exists: whether there is one.
     """
 
@@ -120,7 +120,7 @@ class BatchRecord:
         """Records that a micro-batch begins, before anything of it is written; nothing for one that is repeated.
 
         Args:
-            epoch: of the micro-batch.
+            epoch: the epoch of the micro-batch.
             spark: what Spark has written.
             ttls, watermarks: as :attr:`Begun.ttls`, :attr:`Begun.watermarks`.
 

@@ -62,9 +62,9 @@ def check_key_groups(options: Mapping[str, str], key_groups: int, folder: AnyPat
     """Refuses options with which a job cannot continue from a checkpoint.
 
     Args:
-        options: of the session.
-        key_groups: of the checkpoint.
-        folder: of the checkpoint.
+        options: the options of the session.
+        key_groups: the key groups of the checkpoint.
+        folder: the folder of the checkpoint.
 
     Raises:
         CheckpointError: CKPT004, other key groups; CKPT050, more partitions than there are key groups.

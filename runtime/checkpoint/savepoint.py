@@ -49,8 +49,8 @@ def new_savepoint(options: Mapping[str, str], job_id: str) -> AnyPath:
     """The folder of a new savepoint, in ``execution.checkpointing.savepoint-dir``. Its name is as Flink's.
 
     Args:
-        options: of the session.
-        job_id: of the job.
+        options: the options of the session.
+        job_id: the id of the job.
 
     Raises:
         RunError: RUN058, the option is not set.
@@ -99,7 +99,7 @@ def recover(text: str, folder: AnyPath, options: Mapping[str, str], tell: Callab
     Args:
         text: the path of the savepoint.
         folder: the checkpoint directory; its lock is held.
-        options: of the session.
+        options: the options of the session.
         tell: receives a note for the user.
 
     Raises:
@@ -138,8 +138,8 @@ def copy_finished(text: str, folder: AnyPath, options: Mapping[str, str]) -> int
 
     Args:
         text: the path of the checkpoint.
-        folder: of the copy; a checkpoint as of a job that has ended.
-        options: of the session.
+        folder: the folder of the copy; a checkpoint as of a job that has ended.
+        options: the options of the session.
 
     Returns:
         The micro-batch.

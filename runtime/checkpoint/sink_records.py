@@ -24,7 +24,7 @@ class SinkRecords:
     """The file of a checkpoint.
 
     Attributes:
-        folder: of the checkpoint.
+        folder: the folder of the checkpoint.
         job: id of the checkpoint. A copy that is a new job has another one, and its sinks have recorded nothing.
     """
 

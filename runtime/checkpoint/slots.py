@@ -413,7 +413,7 @@ def source_columns(
     Args:
         spec: the operator.
         old: the entry of the state that it uses.
-        tables: of the operator, as they are to be laid out.
+        tables: the tables of the operator, as they are to be laid out.
         move: how the state is rewritten; None where it is used as it is.
         folder: the checkpoint of ``old``, for messages.
 

@@ -51,7 +51,7 @@ class CompareGroups:
     """Passes on the groups that were made anew, once they are found to be as the old ones.
 
     Attributes:
-        name: of the operator, for messages.
+        name: the name of the operator, for messages.
         keys: columns of the key.
         labels: what people call the columns of keys and the compared ones, in their order.
     """

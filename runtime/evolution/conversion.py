@@ -30,7 +30,7 @@ class Converted(NamedTuple):
     """Rows of a new state table, or of an input.
 
     Attributes:
-        number: of the table, or of the input.
+        number: the number of the table, or of the input.
         rows: a state frame; of an input, with its fields alone.
         keys: the columns whose hash is that of the key of the operator's input; None for the key group of the old rows.
         is_input: whether they pass through the operator, each at the time of its last access, as rows of an input.
@@ -68,7 +68,7 @@ class Evaluated:
 
     Attributes:
         rex: the expression.
-        time_zone: of the session.
+        time_zone: the time zone of the session.
     """
 
     rex: Rex
@@ -101,7 +101,7 @@ class OtherSum:
     Attributes:
         sum, count: the old columns.
         factor, addend: for the digits of a DECIMAL.
-        type: of the sum.
+        type: the type of the sum.
     """
 
     sum: str
@@ -136,7 +136,7 @@ class TableRows(Conversion):
         tables: per new table the name of the old one, and for each new column the old one.
         keys: columns of the new key, in its order, which every table has; None for rows that stay in their key group.
         filters: conditions on the old columns.
-        time_zone: of the session.
+        time_zone: the time zone of the session.
         computed: per new table, what computes further columns; empty for none.
     """
 
@@ -196,7 +196,7 @@ class InputRows(Conversion):
         columns: for each field the old column.
         keys: columns of the key of the input.
         filters: conditions on the old columns.
-        time_zone: of the session.
+        time_zone: the time zone of the session.
         computed: what computes further fields.
     """
 

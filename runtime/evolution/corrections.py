@@ -31,7 +31,7 @@ class Recorder(Sink):
     """Keeps what is written, a file for each micro-batch.
 
     Attributes:
-        folder: of the files.
+        folder: the folder of the files.
         node: the sink in its plan.
     """
 

@@ -41,8 +41,8 @@ class Cost:
 
     Attributes:
         rows, state_bytes: of old state, as it is stored. Older versions of rows and expired rows count.
-        files: of history.
-        parts: of history that is not in files: instants of a replay, ranges of rows.
+        files: the files of history.
+        parts: the parts of history that is not in files: instants of a replay, ranges of rows.
         history_bytes: of these files.
         seconds: how long it takes, by the metrics of the old job; None where they do not say it.
     """

@@ -88,9 +88,9 @@ class Evolved:
     """A checkpoint that was made from another one.
 
     Attributes:
-        folder: of the new one.
+        folder: the folder of the new one.
         batch: the last micro-batch of the old one.
-        operators: of the new plan, those that got state.
+        operators: the operators of the new plan, those that got state.
         seconds: how long it took.
         corrected: by table that got corrections, the number of changes.
     """
@@ -173,7 +173,7 @@ class _Evolution:
 
     Args:
         submission: the plan.
-        folder: of the new checkpoint; its lock is held.
+        folder: the folder of the new checkpoint; its lock is held.
         old: the other checkpoint.
         continuation: how the plan continues from its state.
         old_plan: as of :func:`evolve`.

@@ -23,7 +23,7 @@ class FirstRows:
     """Of each partition of a ranking the first rows, as many as the new one keeps.
 
     Attributes:
-        kernel: of the new operator.
+        kernel: the kernel of the new operator.
     """
 
     kernel: TopN
@@ -37,7 +37,7 @@ class MergeGroups:
     """Merges groups with the same key, by the rule that merges partial results of an aggregation in two phases.
 
     Attributes:
-        kernel: of the new operator.
+        kernel: the kernel of the new operator.
         marks: columns that are the same in these groups.
     """
 

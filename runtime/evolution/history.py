@@ -106,7 +106,7 @@ class History:
     Attributes:
         old: the checkpoint of the old plan.
         sources: for each source of the new plan that continues from one of the old plan, that one.
-        operators: of the new plan, those whose state is made anew.
+        operators: the operators of the new plan, those whose state is made anew.
         tasks: parallel tasks.
         batch_bytes: bytes of files for each of them in a micro-batch.
         sinks: what takes the place of sinks, by node of the plan; the others get nothing.
@@ -207,7 +207,7 @@ class History:
         """What the old job has read of a source. Raises CheckpointError CKPT054.
 
         Args:
-            source: of the new plan.
+            source: the source of the new plan.
             step: over how much time the rows of a piece may have arrived, ms; None for any.
         """
         old = self.sources[source.node]

@@ -38,7 +38,7 @@ class KeptFile:
     Attributes:
         operator: number of the operator in the job of the new plan.
         input: its number.
-        path: of the file.
+        path: the path of the file.
         size: its bytes.
     """
 

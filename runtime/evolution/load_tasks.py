@@ -30,7 +30,7 @@ class Receivers:
 
     Attributes:
         firsts: the first slot of each.
-        key_groups: of the state.
+        key_groups: the key groups of the state.
     """
 
     firsts: tuple[int, ...]

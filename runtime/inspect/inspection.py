@@ -133,7 +133,7 @@ class OperatorState:
     """An operator that keeps state.
 
     Attributes:
-        node: of the plan.
+        node: the node of the plan.
         entry: where its state is.
         tables: its tables, in the order of its kernel.
         ttl: per ``state`` entry of the plan, how it ages.

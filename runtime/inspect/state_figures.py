@@ -36,7 +36,7 @@ def cut_of(config: TtlConfig, now: int, watermark: int = NO_WATERMARK) -> int | 
     Args:
         config: how the state ages.
         now: the instant that ages are counted from, ms.
-        watermark: of the operator, by which state ages that does so by event time.
+        watermark: the watermark of the operator, by which state ages that does so by event time.
     """
     clock, ttl = expiry_clock(config, now, watermark)
     return None if ttl == NEVER else clock - ttl

@@ -43,7 +43,7 @@ class ChangelogNormalizeKernel(KeyedKernel):
     Attributes:
         generate_update_before: emit -U.
         condition: rows to keep; None for all.
-        time_zone: of the session, for the condition.
+        time_zone: the time zone of the session, for the condition.
         every_version: emit the rows that a key has for a part of a micro-batch too.
     """
 

@@ -322,7 +322,7 @@ class GroupAggregateKernel(Kernel):
         """Takes a batch into the tables of values.
 
         Args:
-            group_keys: of the groups of the batch.
+            group_keys: the keys of the groups of the batch.
             after: gets what calls make of the values.
             writes: what is written and deleted by table.
         """

@@ -353,7 +353,7 @@ class _Values:
     """How the values of a state entry are kept: of a ROW a column per field, of other types one.
 
     Attributes:
-        columns: of the values, in the state.
+        columns: the columns of the values, in the state.
     """
 
     def __init__(self, declaration: DeclaredState, call: ProcessCall) -> None:

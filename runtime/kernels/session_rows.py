@@ -48,7 +48,7 @@ class SessionRowsKernel(SessionKernel):
 
     Attributes:
         input_type: ROW of the input.
-        time_type: of the last instant.
+        time_type: the time type of the last instant.
     """
 
     input_type: LogicalType

@@ -161,7 +161,7 @@ class RowLists:
         count: how many primary keys there are.
         entries_before, entries_now: number of what distinguishes a row, of the state's rows and of the batch's.
         entries: how many such numbers there are.
-        places: of the state's rows.
+        places: the places of the state's rows.
         adds: which rows of the batch come; the others go.
         has_key: whether there is at most one row per entry.
     """
@@ -260,7 +260,7 @@ class SinkConflictKernel(_SinkKernel, EventTimeKernel):
     The rows of a key that wait live as long as the last of them. A retraction that finds nothing is counted.
 
     Attributes:
-        table: of the sink, for messages.
+        table: the table of the sink, for messages.
         fails: DO ERROR.
     """
 

@@ -385,9 +385,9 @@ def told_of_windows(
         results: keys, the last of which is that of the window, and results.
         window: position of that key.
         properties: the window properties to add.
-        starts: of the windows, local times.
+        starts: the starts of the windows, local times.
         ends: likewise.
-        zone: of the windows.
+        zone: the time zone of the windows.
     """
     output = [s for i, s in enumerate(results.get_columns()) if i != window]
     for kind, dtype in properties:

@@ -54,7 +54,7 @@ class EmissionAlarms:
 
     Attributes:
         delays: ms.
-        slices: of windows of processing time.
+        slices: the slices of windows of processing time.
     """
 
     delays: tuple[int, ...]

@@ -60,8 +60,8 @@ class Slicing(FrozenDataclass):
     """The windows of an operator.
 
     Attributes:
-        kind: of windows.
-        size: of a window, ms; of cumulative ones the largest.
+        kind: the kind of windows.
+        size: the size of a window, ms; of cumulative ones the largest.
         step: from one window to the next, ms: the slide, or by how much cumulative windows grow.
         offset: how long after full multiples windows begin, ms.
         zone: time zone of the windows.
@@ -247,7 +247,7 @@ class WindowTableFunctionTransform(FrozenDataclass, Transform):
         slicing: the windows.
         time: the field that is the time of a row.
         width: fields of a row.
-        time_type: of the last instant.
+        time_type: the time type of the last instant.
     """
 
     slicing: Slicing

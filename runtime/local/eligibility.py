@@ -28,7 +28,7 @@ def may_run_here(graph: ExecGraph, options: Mapping[str, str]) -> bool:
 
     Args:
         graph: its plan.
-        options: of the session.
+        options: the options of the session.
     """
     return (
         value(options, MAX_INPUT) > 0
@@ -44,7 +44,7 @@ def is_small(graph: ExecGraph, job: JobGraph, options: Mapping[str, str]) -> boo
 
     Args:
         graph, job: its plan, and what it was translated to.
-        options: of the session.
+        options: the options of the session.
 
     Raises:
         RunError: RUN020, tables with different clocks.

@@ -57,7 +57,7 @@ class LocalLevels:
 
         Args:
             source: its number.
-            splits: of the micro-batch in hand.
+            splits: the splits of the micro-batch in hand.
 
         Raises:
             WorkerError: with the coded error.

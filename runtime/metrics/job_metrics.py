@@ -45,7 +45,7 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
 
     Args:
         graph, job: the plan, and what it was translated to.
-        options: of the session.
+        options: the options of the session.
         first_batch: the first micro-batch of the run.
     """
     tables = [s for s in job.sources if s.node != CLOCK]
@@ -90,7 +90,8 @@ class JobMetrics:
         total: the sums of their figures.
         current_batch: the micro-batch in hand: id, when it began (ms since 1970), and when by a monotonic clock (s).
         first: when the first micro-batch of this run began, by that clock; None before.
-        parts: of the last micro-batch, the watermarks of the parts of aligned sources: source uid -> part -> ms.
+        parts: the parts of the last micro-batch, the watermarks of the parts of aligned sources: source uid -> part ->
+            ms.
         pending: by operator uid, how much of what waits for the clock there is, over bounded input.
 
     Args:
@@ -98,7 +99,7 @@ class JobMetrics:
         counters: what workers add to.
         checkpoint: keeps the records, unless it is a temporary one; None for a job without one.
         tell: receives one message when they cannot be written.
-        limits: of the state; records say how much of each is used.
+        limits: the limits of the state; records say how much of each is used.
     """
 
     def __init__(

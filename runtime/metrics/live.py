@@ -31,7 +31,7 @@ class LiveFigures:
     """The figures of the task that a worker runs.
 
     Args:
-        folder: of the files.
+        folder: the folder of the files.
     """
 
     def __init__(self, folder: str) -> None:

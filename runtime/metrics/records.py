@@ -178,7 +178,7 @@ class OperatorInfo:
 
     Attributes:
         uid: under which its figures are.
-        id: of the plan node.
+        id: the id of the plan node.
         kind: ``source``, ``operator`` or ``sink``.
         name: for people.
         states: names of its state entries, in the order of the plan.

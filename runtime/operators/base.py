@@ -50,7 +50,7 @@ def operator_of(node: ExecNode, inputs: Rows, session: Options) -> Stateless | S
     that of its base.
 
     Args:
-        node: of a plan.
+        node: the node of a plan.
         inputs: the ROW types of its inputs.
         session: options of the session.
 

@@ -38,7 +38,7 @@ def slicing_of(
 
     Args:
         node: for its options and errors.
-        windowing: of the node.
+        windowing: the windowing of the node.
         session: options.
         by_clock: whether the node also works by processing time.
 
@@ -74,7 +74,7 @@ def sessions_of(
 
     Args:
         node: for its options.
-        windowing: of the node.
+        windowing: the windowing of the node.
         window: of it.
         grouping: fields that are the key.
         key: columns of the state for them, and for the start of a session.

@@ -36,7 +36,7 @@ def archive_classes(command: Sequence[str], environ: Mapping[str, str]) -> Path:
 
     Args:
         command: runs the job; ``-DKEY=VALUE`` is added to it.
-        environ: of the job.
+        environ: the environment of the job.
 
     Returns: the file.
 

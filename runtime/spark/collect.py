@@ -20,7 +20,7 @@ def run_batch(frame: DataFrame, name: str, large: bool, tweaks: Tweaks) -> list[
     output more than one.
 
     Args:
-        name: of the job.
+        name: the name of the job.
         large: whether they may take megabytes; ``collect`` transfers these faster.
 
     Raises:

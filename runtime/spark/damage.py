@@ -279,7 +279,7 @@ def explain_full_disk(text: str, checkpoint: SparkCheckpoint, log_text: str) -> 
 
     Args:
         text: Spark's message.
-        checkpoint: of the query.
+        checkpoint: the checkpoint of the query.
         log_text: the end of what Spark printed.
     """
     disk_text = next((t for t in (text, log_text) if is_full(t)), None)
@@ -302,7 +302,7 @@ def explain(failure: Exception, checkpoint: SparkCheckpoint, operators: Sequence
     of the message.
 
     Args:
-        checkpoint: of the query.
+        checkpoint: the checkpoint of the query.
         operators: the stateful ones.
     """
     jvm_error = jvm_loss_behind(failure)

@@ -43,7 +43,7 @@ def checkpoint_path(text: str, options: Mapping[str, str]) -> AnyPath:
 
     Args:
         text: a path or a URL.
-        options: of the session.
+        options: the options of the session.
 
     Raises:
         CheckpointError: CKPT006, Spark has no file system for it; CKPT052, it cannot be reached; CKPT001, it refuses.

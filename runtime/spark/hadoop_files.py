@@ -20,7 +20,7 @@ class HadoopFileSystem(AbstractFileSystem):  # type: ignore[misc] # a base witho
     """A file system of Hadoop as one of fsspec, for the process that has Spark's JVM.
 
     Args:
-        jvm: of Spark.
+        jvm: the JVM of Spark.
         system: the Java object.
         configuration: Hadoop's options.
         root: scheme and authority, such as ``hdfs://namenode:8020``.

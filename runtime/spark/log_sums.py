@@ -45,7 +45,7 @@ class LogSums:
         """Those of a later micro-batch, of which files are read that are not known yet.
 
         Args:
-            epoch: of the micro-batch.
+            epoch: the epoch of the micro-batch.
             entry: what the offset log has of it.
             spark: what Spark has written.
 

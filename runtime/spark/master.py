@@ -185,7 +185,7 @@ def watch_log(master: str, options: Mapping[str, str], log: Path) -> Iterator[No
 
     Args:
         master: its address.
-        options: of the session, for ``slot.request.timeout``.
+        options: the options of the session, for ``slot.request.timeout``.
         log: what Spark prints.
 
     Raises:

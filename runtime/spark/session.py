@@ -123,7 +123,7 @@ def spark_of(
     Args:
         options: session options; ``spark.*`` are handed to Spark.
         lasting: whether the first job has unbounded input.
-        tweaks: of the job.
+        tweaks: the tweaks of the job.
         own_session: a session of the user's.
 
     Raises:

@@ -39,7 +39,7 @@ class SplitReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type:
         source: the source.
         tasks: into how many tasks the splits of a micro-batch are put.
         environment: the environment that its references need.
-        roots: of the job.
+        roots: the roots of the job.
         acknowledges: whether the source learns what has been committed.
     """
 

@@ -189,7 +189,7 @@ class Tweaks:
     """The tweaks of one job.
 
     Args:
-        options: of the session.
+        options: the options of the session.
         tell: receives a line for each tweak that is lost; default: the logger ``stateplan``.
 
     Raises:

@@ -64,7 +64,7 @@ def serve_forks(spark: SparkSession, tweaks: Tweaks, modules: Iterable[str] = ()
 
     Args:
         spark: the session.
-        tweaks: of the process.
+        tweaks: the tweaks of the process.
         modules: the modules that forks will import, besides those of Spark.
     """
     program = spark.sparkContext.pythonExec

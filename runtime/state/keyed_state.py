@@ -106,10 +106,10 @@ class KeyedState:
 
     Args:
         store: holds manifest and runs.
-        cache: of decoded runs; correctness does not depend on it.
+        cache: the cache of decoded runs; correctness does not depend on it.
         tables: the operator's state tables.
         place: names operator and key group in errors.
-        version: of the layout of the tables.
+        version: the version of the layout of the tables.
         rewrite: how runs of the version before are brought to this one; they are rewritten at once.
 
     Raises:

@@ -343,7 +343,7 @@ def due_merges(tiers: Sequence[int | None]) -> list[tuple[int, int]]:
     :data:`MERGE_FACTOR` of them of the largest tier among them, the first of them one of these.
 
     Args:
-        tiers: of the runs, oldest first; None for one that is being merged.
+        tiers: the tiers of the runs, oldest first; None for one that is being merged.
     """
     out = []
     start = 0

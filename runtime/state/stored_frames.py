@@ -48,7 +48,7 @@ class Parts:
 
     Args:
         store: holds them.
-        cache: of decoded frames; correctness does not depend on it.
+        cache: the cache of decoded frames; correctness does not depend on it.
         place: names operator and key group in errors.
 
     Attributes:

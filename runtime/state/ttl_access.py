@@ -104,7 +104,7 @@ def expiry_clock(config: TtlConfig, now: int, watermark: int) -> tuple[int, int]
 
     Args:
         now: the micro-batch's time, ms.
-        watermark: of the operator, when the micro-batch began.
+        watermark: the watermark of the operator, when the micro-batch began.
     """
     if not config.by_event_time:
         return now, config.ttl

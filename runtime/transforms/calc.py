@@ -72,7 +72,7 @@ class WatermarkTransform(Transform):
     Args:
         expression: the watermark of a row, over its fields.
         rowtime: the field that is the time of a row; None if it is computed later.
-        name: of that field, for errors.
+        name: the name of that field, for errors.
         time_zone: the session's ``table.local-time-zone``.
         aligned: see :class:`Transform`.
     """

@@ -43,7 +43,7 @@ class ConstraintTransform(FrozenDataclass, Transform):
     """Checks the rows of a sink, changes of every kind alike.
 
     Attributes:
-        table: of the sink, for messages.
+        table: the table of the sink, for messages.
         fields: name and declared type of the columns of a row.
         nulls: what a NULL in a NOT NULL column does: ERROR or DROP (the row is omitted).
         lengths: what a text or bytes of the wrong length do: IGNORE, TRIM_PAD (they are cut, those of fixed length

@@ -20,7 +20,7 @@ class FieldNamesTransform(FrozenDataclass, Transform):
     """Renames the fields of rows to their names in ``types``, at any depth.
 
     Attributes:
-        types: of the columns ``c0..cn``.
+        types: the types of the columns ``c0..cn``.
     """
 
     types: tuple[LogicalType, ...]

@@ -34,7 +34,7 @@ class BoundTable:
     """A table argument of a call.
 
     Attributes:
-        name: of the argument.
+        name: the name of the argument.
         row: ROW of the table.
         partition: fields of PARTITION BY.
         order: fields of ORDER BY; whether ascending, and whether NULLs come last.

@@ -47,7 +47,7 @@ class CorrelateTransform(Transform):
         call: the function over fields of the input; its type is the ROW it gives.
         join_type: LEFT keeps rows for which the function returns none, with NULLs.
         condition: over the function's fields; rows that do not meet it do not count.
-        time_zone: of the session.
+        time_zone: the time zone of the session.
         operator: the operator it runs for, as errors name it.
     """
 

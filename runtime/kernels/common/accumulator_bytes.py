@@ -58,7 +58,7 @@ def classes_of(methods: Iterable[Any], body: Any, fresh: Any) -> Classes:
     """The classes whose objects may be in the accumulators of a function.
 
     Args:
-        methods: of the function; the classes that their code refers to count.
+        methods: the methods of the function; the classes that their code refers to count.
         body: the function.
         fresh: an accumulator that it has just made; the classes of what is in it count.
     """

@@ -35,7 +35,7 @@ class Changes:
         second: the second argument of each value; None for calls with one.
         third: the third argument of each value; None for calls with less.
         now: time of the batch, ms.
-        ttl: of the state, ms; 0 is never.
+        ttl: the TTL of the state, ms; 0 is never.
     """
 
     groups: int

@@ -137,7 +137,7 @@ class Automaton(FrozenDataclass):
     """A pattern, where the next match begins, and how long a match lasts at most.
 
     Attributes:
-        variables: of the pattern, in order.
+        variables: the variables of the pattern, in order.
         skip: where the next match begins: at the NEXT row, PAST the last one, at the FIRST or the LAST row of a
             variable.
         target: the position of that variable.

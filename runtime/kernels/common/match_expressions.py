@@ -75,7 +75,7 @@ class Total:
         """Per group the result.
 
         Args:
-            values: of all rows, a series per argument.
+            values: the values of all rows, a series per argument.
             codes: the group of each row.
         """
         fold = self.fold
@@ -290,7 +290,7 @@ class _Expressions(FrozenDataclass):
 
     Attributes:
         expressions: as the plan has them.
-        names: of the variables.
+        names: the names of the variables.
         row: type of the rows.
         zone: the session's time zone.
     """
@@ -336,7 +336,7 @@ class Measures(_Expressions):
         """One series for each measure.
 
         Args:
-            columns: of the rows of all matches.
+            columns: the columns of the rows of all matches.
             begins: per match, the position of its first row.
             counts: per match and variable, the number of rows.
             times: per match, ms.

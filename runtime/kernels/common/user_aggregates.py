@@ -36,9 +36,9 @@ class UserFold(Fold):
     """A call of a user-defined function. Sees NULLs; ``values`` of its changes are its argument, or a struct of them.
 
     Args:
-        number: of the call.
-        types: of its arguments.
-        result: of the call, as the plan has it.
+        number: the number of the call.
+        types: the types of its arguments.
+        result: the result of the call, as the plan has it.
         retract: whether rows may be retracted.
 
     Raises:
