@@ -39,7 +39,7 @@ _FIRST = (
 
 @dataclass(frozen=True)
 class Arguments:
-    """What ``stateplan gateway`` is given."""
+    """The arguments and options of ``stateplan gateway``."""
 
     pairs: SettingsOption
     address: Annotated[

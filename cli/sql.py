@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What ``stateplan sql`` is given."""
+    """The arguments and options of ``stateplan sql``."""
 
     pairs: SettingsOption
     file: Annotated[str | None, typer.Option("--file", "-f", metavar="SCRIPT", help="SQL script to run.")] = None

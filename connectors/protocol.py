@@ -342,7 +342,7 @@ class Lookup(ABC):
         Args:
             now: the time of the micro-batch, ms.
             keys: distinct values that are requested, under the names of the table's columns (``c0, ...``); rows with
-                other values need not be there. None if any row may be asked for, or without ``by_key``.
+                other values can be omitted. None if any row may be asked for, or without ``by_key``.
         """
 
     def retrying(self, key_retries: KeyRetries) -> Lookup:

@@ -268,7 +268,7 @@ class TimeContext:
 
 
 class ProcessContext:
-    """What ``eval`` and ``on_timer`` of a process table function are given first.
+    """The first argument of ``eval`` and ``on_timer`` of a process table function.
 
     Attributes:
         changelog_mode: the kinds of rows that the function may emit.

@@ -27,7 +27,7 @@ KIND_WORDS: dict[FunctionKind, str] = {
 
 
 class FunctionContext:
-    """What ``open`` of a function is given."""
+    """The argument of ``open`` of a function."""
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
         """``default_value``: a job has no parameters of its own."""

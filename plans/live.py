@@ -1,4 +1,4 @@
-"""Other TTLs for a job that runs, or that is stopped: what is asked of a checkpoint, and what becomes of it.
+"""New TTLs for a job that runs, or that is stopped: requests to its checkpoint, and their outcome.
 
 Error codes: CKPT001, CKPT002, CKPT005, CKPT034.
 """
@@ -95,7 +95,7 @@ class LiveChange:
 
 @dataclass(frozen=True)
 class LiveEdit:
-    """What was asked of a checkpoint.
+    """Changes of TTLs that a checkpoint is to get.
 
     Attributes:
         folder: the checkpoint.

@@ -54,7 +54,7 @@ def _explain(code: str | None) -> None:
 
 @dataclass(frozen=True)
 class Arguments:
-    """What ``stateplan plan lint`` is given."""
+    """The arguments and options of ``stateplan plan lint``."""
 
     plans: Annotated[list[str], typer.Argument(metavar="PLAN...", help="Paths or URLs of plan files.")]
     pairs: SettingsOption

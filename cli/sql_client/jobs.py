@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stateplan.session.jobs import JobEntry, Jobs
 
 LOOK_SECONDS = 5.0
-"""A gateway elsewhere is asked so often how jobs stand."""
+"""How often the client requests the status of jobs from a gateway."""
 
 _FINAL = ("FINISHED", "FAILED", "CANCELED")
 
@@ -126,7 +126,7 @@ class JobsHere:
 
 
 class JobsElsewhere:
-    """Jobs of a gateway, which is asked now and then in a thread.
+    """Jobs of a gateway. A thread requests their status now and then.
 
     Args:
         session: asks.

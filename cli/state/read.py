@@ -50,7 +50,7 @@ _BY_EXTENSION = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """What ``stateplan state read`` is given."""
+    """The arguments and options of ``stateplan state read``."""
 
     checkpoint: CheckpointArgument
     pairs: SettingsOption

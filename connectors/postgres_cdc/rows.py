@@ -240,7 +240,7 @@ class RowReader:
 
 
 def find_column(names: list[str], name: str) -> int | None:
-    """The position of a column: of that name, else of the name that SQL takes it for without quotes."""
+    """The position of the column with this name, or if there is no such column, with the name in lower case."""
     for spelling in (name, name.lower()):
         if spelling in names:
             return names.index(spelling)

@@ -16,7 +16,7 @@ from stateplan.execnodes.registry import exec_node
 
 @exec_node("sort", states=("sortState",))
 class Sort(TimeBoundNode):
-    """Emits all rows in an order once there are no more to come; of unbounded input, nothing.
+    """Emits all rows in order when bounded input ends. Over unbounded input, it emits nothing.
 
     .. code-block:: sql
 

@@ -1,4 +1,4 @@
-"""What was asked of a gateway, by whom, and what came of it: a line of JSON each, without secrets."""
+"""The log of requests to a gateway: who sent each of them, and its result. Each is a line of JSON, without secrets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = 5
 
 
 class AuditLog:
-    """A file with a line for everything that was asked.
+    """A file with a line for each request.
 
     Args:
         path: the path of the file; None to write nothing. Only its owner can read it.
@@ -32,7 +32,7 @@ class AuditLog:
         """Writes a line.
 
         Args:
-            action: what was asked: ``open session``, ``statement`` and so on.
+            action: the kind of request: ``open session``, ``statement`` and so on.
             who: asked it: the address, and the name in a certificate.
             facts: what else is known; ``statement`` is redacted here.
         """

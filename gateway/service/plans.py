@@ -28,7 +28,7 @@ class PlanStore:
     folder: Path
 
     def path(self, name: str, place: Place | None = None) -> Path:
-        """The file of a plan, which need not be there. Raises GatewayError GW019 for what is not a name."""
+        """The file of a plan, which need not exist. Raises GatewayError GW019 for what is not a name."""
         if not _NAME.fullmatch(name) or name.endswith(".tmp"):
             raise GatewayError("GW019", name=name[:200], place=place)
         return self.folder / f"{name}.json"

@@ -404,7 +404,7 @@ class TemporalSort(Sort):
 
 @dataclass(frozen=True)
 class FullSort(Sort):
-    """All rows in an order, once there are no more to come."""
+    """All rows in order, when the input has ended."""
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class WatermarkAssigner(Single):
 
 @dataclass(frozen=True)
 class Snapshot(Single):
-    """A table as it is when a row of the other side of a join asks for it; ``retry`` says how it is asked again.
+    """A table as it is when a row of the other side of a join looks it up. ``retry`` defines further attempts.
 
     ``time`` is the field of the other side that says when that is.
     """

@@ -32,7 +32,7 @@ class Database:
 class Catalog(ABC):
     """Databases with their tables, views and functions. A session asks it for what it needs, each time anew.
 
-    Every method raises CatalogError, CAT110 when the catalog cannot do what it is asked to.
+    Every method raises CatalogError, CAT110 when the catalog does not implement it.
 
     Attributes:
         name: under which the session knows it.

@@ -115,7 +115,7 @@ def check_options(
 
 
 def open_catalog(name: str, descriptor: CatalogDescriptor, session: CatalogManager) -> Catalog:
-    """The catalog that a descriptor means. Nothing is asked of a server yet.
+    """The catalog that a descriptor defines. It does not connect to a server yet.
 
     Raises:
         OptionError: as :func:`check_options`.

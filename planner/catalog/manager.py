@@ -162,7 +162,7 @@ class CatalogManager:
         return self._temporary.get(identifier) or self._permanent(identifier)
 
     def is_temporary(self, parts: Sequence[str]) -> bool:
-        """Whether ``parts`` name a temporary table or view; no catalog is asked."""
+        """Whether ``parts`` name a temporary table or view. It queries no catalog."""
         return self.qualify(parts) in self._temporary
 
     def is_there(self, identifier: ObjectIdentifier, temporary: bool) -> bool:

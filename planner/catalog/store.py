@@ -51,7 +51,7 @@ def store_of(config: Configuration) -> CatalogStore | None:
 
     Raises:
         OptionError: OPT165, an unknown kind.
-        DataError: DATA101, DATA107, DATA108: the path is a URL that leads nowhere.
+        DataError: DATA101, DATA107, DATA108: the URL cannot be opened.
     """
     kind = config.value(STORE_KIND)
     if kind == IN_MEMORY:
@@ -65,7 +65,7 @@ class FileCatalogStore:
     """Definitions of catalogs in a folder.
 
     Args:
-        folder: the folder of the files, which need not be there yet.
+        folder: the folder of the files, which need not exist yet.
     """
 
     def __init__(self, folder: AnyPath) -> None:

@@ -22,7 +22,8 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, 
 
 
 def take_back(rel: Rel) -> Rel:
-    """``rel`` with joins and ranks that ask for the old rows of updates where rows would stay that are no more."""
+    """``rel`` with joins and ranks that require the old rows of updates, if without these they would keep rows that no
+    longer exist."""
     out = replace_inputs(rel, [take_back(i) for i in rel.inputs])
     return replace(out, takes_back=True) if isinstance(out, (Join, Rank)) else out
 

@@ -197,7 +197,7 @@ def split_python_join(rel: Rel) -> Rel | None:
 
 
 def filter_through_function(rel: Rel) -> Rel | None:
-    """What a filter asks of the input's fields only is asked before the function is called."""
+    """Evaluates the conditions that read only fields of the input before the function is called."""
     if not isinstance(rel, Filter) or not isinstance(rel.input, FunctionCorrelate):
         return None
     correlate = rel.input

@@ -53,7 +53,7 @@ class Change:
     Attributes:
         upserts: rows to write, without ``@t``.
         deletes: identities to remove.
-        removals: rows of the side's state that are no more.
+        removals: rows to delete from the side's state.
         new: rows that are there now, with the side's fields alone.
         missed: retractions that found nothing, as far as the state was looked at.
     """

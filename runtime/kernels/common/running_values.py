@@ -209,7 +209,7 @@ class RunningSum(RunningValue):
 
 
 class RunningExtreme(RunningValue):
-    """MIN or MAX: of a bounded frame by looking at its rows, else of all rows so far.
+    """MIN or MAX of a bounded frame, from its rows, or of an unbounded frame, from all rows so far.
 
     NaN is larger than all in a bounded frame; else a first value of NaN stays, and a later one is ignored, as in Flink.
     """
