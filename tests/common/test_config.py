@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,9 @@ from stateplan.common.settings import (
     default_text,
     value,
 )
+from tests.support.rooms import ROOMS
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def fails(action: Callable[[], object]) -> str:
@@ -274,3 +279,18 @@ def test_older_keys_are_checked_as_the_option_is(old: str, new: str) -> None:
         assert fails(lambda: Configuration().set(old, refused[new])) == fails(
             lambda: Configuration().set(new, refused[new])
         )
+
+
+def test_every_option_is_read() -> None:
+    """By its key, or by the end of it where a family is read by its prefix."""
+    files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
+    source = "".join(path.read_text(encoding="utf-8") for path in files)
+    others = "".join(path.read_text(encoding="utf-8") for path in files if path.name != "settings.py")
+    unread = []
+    for key, row in OPTIONS.items():
+        parts = key.split(".")
+        ends = [".".join(parts[i:]) for i in range(1, len(parts))]
+        is_read = source.count(f'"{key}"') > 1 or any(re.search(rf'["}}.]{re.escape(end)}"', others) for end in ends)
+        if not is_read and row.no_effect is None and row.only_default is None:
+            unread.append(key)
+    assert not unread, f"no code reads these options: {unread}"
