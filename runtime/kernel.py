@@ -357,6 +357,17 @@ class KeyedKernel(Kernel):
     def _fields(self) -> dict[str, pl.DataType]:
         return {name: c.type for name, c in self._columns.items()}
 
+    def _lookup_keys(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
+        """What :meth:`keys` returns for the rows of all parts."""
+        some = [frame for part in parts if (frame := lookup_frame(part, self._keys)) is not None]
+        return pl.concat(some) if len(some) > 1 and self._keys else next(iter(some), None)
+
+    def _key_frame(self, parts: Sequence[pl.DataFrame], first: npt.NDArray[np.int64]) -> pl.DataFrame:
+        """The keys at ``first`` of the rows of all parts."""
+        if not self._keys:
+            return pl.DataFrame(height=len(first))
+        return pl.concat([p[list(self._keys)] for p in parts])[first]
+
 
 class EventTimeKernel(Kernel):
     """A kernel that works by event time, in :meth:`advance`."""

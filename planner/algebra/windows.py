@@ -298,10 +298,6 @@ class WindowDeduplicate(Single):
     place: Place | None = field(default=None, compare=False, repr=False)
     hint: InputHint | None = None
 
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.input.fields
-
 
 @dataclass(frozen=True)
 class WindowRank(Single):

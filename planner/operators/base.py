@@ -85,7 +85,8 @@ class Operator(Generic[R]):
         stops_mini_batches: whether no mini-batch assigner is placed upstream of it.
         named_calls: whether two nodes are different if only the names of their aggregate calls differ.
         hint_fields: per state of its exec node, the field of the relation that has its hint.
-        key_field: the field of the relation with the keys by which it wants the rows of its input spread.
+        key_field: the field of the relation with the keys by which it wants the rows of its input spread; empty if it
+            wants all of them in one task.
     """
 
     exec_node: ClassVar[type[ExecNode]]
@@ -168,8 +169,9 @@ class Operator(Generic[R]):
 
     def distribute(self, rel: R, inputs: Sequence[Rel]) -> Rel:
         """It, over ``inputs`` with the exchanges that it needs."""
-        with_exchanges = inputs if self.key_field is None else [exchanged(inputs[0], vars(rel)[self.key_field])]
-        return replace_inputs(rel, with_exchanges)
+        if self.key_field is None:
+            return replace_inputs(rel, inputs)
+        return replace_inputs(rel, [exchanged(inputs[0], vars(rel)[self.key_field] if self.key_field else ())])
 
     def required_keys(self, rel: R) -> Sequence[Sequence[int]] | None:
         """Per input, the keys by which its node wants rows spread; None if it does not say."""

@@ -38,7 +38,6 @@ from stateplan.planner.algebra.relations import (
     Order,
     Rank,
     RankStrategy,
-    Rel,
     Sort,
     SortLimit,
     TemporalSort,
@@ -56,7 +55,6 @@ from stateplan.planner.operators.base import (
     MINI_BATCH,
     Lowering,
     Operator,
-    exchanged,
     insert_only,
     rebuilt,
     update,
@@ -212,6 +210,7 @@ def _limit(rel: Limit | SortLimit, node: Physical) -> dict[str, Any]:
 class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
     options = _TOP_N
     hint_fields = ("hint",)
+    key_field = ""
 
     def describe(self, rel: Limit, node: Physical, notation: Notation) -> list[str]:
         return _limits(rel)
@@ -225,13 +224,11 @@ class LimitOperator(Operator[Limit], of=Limit, node=LimitNode):
     def update(self, rel: Limit, node: Physical, required_kind: UpdateKind) -> Physical | None:
         return rebuilt(node, [update(node.input, "BEFORE_AND_AFTER")], required_kind)
 
-    def distribute(self, rel: Limit, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], ()))
-
 
 class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
     options = _TOP_N
     hint_fields = ("hint",)
+    key_field = ""
 
     def describe(self, rel: SortLimit, node: Physical, notation: Notation) -> list[str]:
         strategy = rel.strategy or "UndefinedStrategy"
@@ -246,13 +243,12 @@ class SortLimitOperator(Operator[SortLimit], of=SortLimit, node=SortLimitNode):
     def update(self, rel: SortLimit, node: Physical, required_kind: UpdateKind) -> Physical | None:
         return _ranked(node, required_kind, rel, ())
 
-    def distribute(self, rel: SortLimit, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], ()))
-
 
 class TemporalSortOperator(
     Operator[TemporalSort], of=TemporalSort, node=TemporalSortNode, clause="ORDER BY a time attribute"
 ):
+    key_field = ""
+
     def describe(self, rel: TemporalSort, node: Physical, notation: Notation) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
@@ -262,19 +258,15 @@ class TemporalSortOperator(
     def lower(self, rel: TemporalSort, node: Physical, lowering: Lowering) -> ExecNode:
         return TemporalSortNode(**self.common(rel, node, lowering), order_by=sort_spec(rel.order))
 
-    def distribute(self, rel: TemporalSort, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], ()))
-
 
 class FullSortOperator(Operator[FullSort], of=FullSort, node=SortNode):
+    key_field = ""
+
     def describe(self, rel: FullSort, node: Physical, notation: Notation) -> list[str]:
         return [f"orderBy=[{order_text(rel.order, rel)}]"]
 
     def lower(self, rel: FullSort, node: Physical, lowering: Lowering) -> ExecNode:
         return SortNode(**self.common(rel, node, lowering), order_by=sort_spec(rel.order))
-
-    def distribute(self, rel: FullSort, inputs: Sequence[Rel]) -> Rel:
-        return replace(rel, input=exchanged(inputs[0], ()))
 
 
 class OverAggregateOperator(Operator[OverAggregate], of=OverAggregate, node=OverAggregateNode, clause="OVER"):

@@ -34,7 +34,6 @@ from stateplan.runtime.kernels.common.key_ids import (
     Ints,
     ids_of,
     insertions,
-    narrow,
     positions,
     ranks,
     with_stamps,
@@ -106,12 +105,6 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         """The keys of the rows that arrived, and of all that is due."""
         lookup_keys = self._lookup_keys([inputs[0], state[0], state[1]])
         return [None, lookup_keys, lookup_keys]
-
-    def _lookup_keys(self, parts: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
-        some = [narrow(p, self._keys) if self._keys else p[:1] for p in parts if p.height]
-        if not some:
-            return None
-        return pl.concat(some) if self._keys else some[0]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
         """One micro-batch.
@@ -219,12 +212,6 @@ class MatchKernel(KeyedKernel, EventTimeKernel):
         names = [*self._keys, _EVENT]
         without_key = stored_rows[names].filter(pl.Series(place[old] < 0))
         return pl.concat([rows[names].filter(pl.Series(~stays & ~fresh_rows)), without_key])
-
-    def _key_frame(self, parts: Sequence[pl.DataFrame], first: Ints) -> pl.DataFrame:
-        """The keys at ``first`` of the rows of all parts."""
-        if not self._keys:
-            return pl.DataFrame(height=len(first))
-        return pl.concat([p[list(self._keys)] for p in parts])[first]
 
     # ---- matches -----------------------------------------------------------------------------------------------
 

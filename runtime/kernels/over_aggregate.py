@@ -32,7 +32,6 @@ from stateplan.runtime.kernels.common.key_ids import (
     Ints,
     ids_of,
     insertions,
-    narrow,
     positions,
     ranks,
     stable_order,
@@ -199,11 +198,7 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
         return [None, *self._keys_of([inputs[0], state[0]], state[1])]
 
     def _keys_of(self, rows: Sequence[pl.DataFrame], due: pl.DataFrame | None = None) -> list[pl.DataFrame | None]:
-        parts = [*rows, *([] if due is None else [due])]
-        some = [narrow(p, self._keys) if self._keys else p[:1] for p in parts if p.height]
-        keys = None
-        if some:
-            keys = pl.concat(some) if self._keys else some[0]
+        keys = self._lookup_keys([*rows, *([] if due is None else [due])])
         return [keys, keys] if self.frame.bounded else [keys, *self._values_lookup(rows)]
 
     def advance(self, inputs: Frames, state: Frames, now: int, ttl: Sequence[int], watermark: Watermark) -> Step:
@@ -333,12 +328,6 @@ class RowtimeOverKernel(OverKernel, EventTimeKernel):
     @cached_property
     def _no_rows(self) -> pl.DataFrame:
         return pl.DataFrame(schema={**self._row_table().schema, ACCESS_TIME: pl.Int64()})
-
-    def _key_frame(self, parts: Sequence[pl.DataFrame], first: Ints) -> pl.DataFrame:
-        """The keys at ``first`` of the rows of all parts."""
-        if not self._keys:
-            return pl.DataFrame(height=len(first))
-        return pl.concat([p[list(self._keys)] for p in parts])[first]
 
     def _row_writes(self, playback: Playback, stamps: Ints, is_cleared: Bools) -> _Writes:
         """What is written to the tables of rows, or of values.

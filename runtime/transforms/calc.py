@@ -20,9 +20,6 @@ from stateplan.runtime.kernel import Transform
 class CalcTransform(Program, Transform):
     """A projection and filter (a program) as a step of a stateless pipeline."""
 
-    def __call__(self, frame: pl.DataFrame, now: int, watermark: int | None = None) -> pl.DataFrame:
-        return self.in_piece(frame, now, watermark, "")
-
     def at_watermark(self, frame: pl.DataFrame, now: int, watermark: int | None) -> pl.DataFrame:
         return self(frame, now, watermark)
 
