@@ -71,7 +71,7 @@ class StateMove:
         filters: per input, conditions on the fields of the old input that rows of the state have to meet.
         tables: per state table its source, where that does not follow from the fields and calls.
         watermark: of slices, the one at which this holds; None for any.
-        computed: per input, by field, what computes those that the old input does not have from its fields.
+        exprs: per input, by field, what computes those that the old input does not have from its fields.
     """
 
     fields: tuple[tuple[int | None, ...], ...]
@@ -80,7 +80,7 @@ class StateMove:
     inputs: tuple[int, ...] = ()
     filters: tuple[tuple[Rex, ...], ...] = ()
     tables: tuple[TableSource, ...] = ()
-    computed: tuple[Mapping[int, Rex], ...] = ()
+    exprs: tuple[Mapping[int, Rex], ...] = ()
     watermark: int | None = None
 
 
@@ -364,7 +364,7 @@ def kept_rows(old: Sequence[JoinSide], new: Sequence[JoinSide]) -> StateMove | N
             fields.append(tuple(derived_fields[0].get(i) for i in range(len(side.rows.fields))))
             computed.append(derived_fields[1])
         else:
-            return StateMove(tuple(fields), form="rows", inputs=order, filters=tuple(filters), computed=tuple(computed))
+            return StateMove(tuple(fields), form="rows", inputs=order, filters=tuple(filters), exprs=tuple(computed))
     return None
 
 

@@ -78,7 +78,7 @@ def compare_keyed(old: KeyedInput, new: KeyedInput, move: StateMove) -> Outcome 
     if lost is not None:
         return "reset", [lost], None
     form = move.form
-    if reasons or any(move.computed):
+    if reasons or any(move.exprs):
         form = "keys"
     if end is not None:
         form, reasons = "first", [*reasons, f"only the first {end} of each partition are kept"]

@@ -102,7 +102,7 @@ class FieldMeanings:
         """The hash of the values of a field, whatever its type."""
         return self.integers[field_hash][0] if field_hash in self.integers else field_hash
 
-    def typed(self, values: str, kind: LogicalType, widens: bool = True) -> str:
+    def typed_hash(self, values: str, kind: LogicalType, widens: bool = True) -> str:
         """The hash of a field.
 
         Args:
@@ -115,12 +115,12 @@ class FieldMeanings:
             self.integers[name] = values, kind
         return name
 
-    def passed_on(self, how: str, field_hash: str) -> str:
+    def passed_on(self, way: str, field_hash: str) -> str:
         """The hash of a field that an operator passes on."""
         if field_hash in self.integers:
             values, kind = self.integers[field_hash]
-            return self.typed(_hash(how, values), kind)
-        return _hash(how, field_hash)
+            return self.typed_hash(_hash(way, values), kind)
+        return _hash(way, field_hash)
 
 
 def layout_type(kind: LogicalType) -> Any:
@@ -269,7 +269,7 @@ def _of(
         projection, condition = _nullable(own.pop("projection")), _nullable(own.pop("condition", None))
         settings = own.get("configuration") or {}
         rows = input_rows[0] if condition is None else _hash("calc", own, condition, input_rows)
-        fields = tuple(p["field"] if is_field(p) else _computed(p, settings, meanings) for p in projection)
+        fields = tuple(p["field"] if is_field(p) else _expression_hash(p, settings, meanings) for p in projection)
         return Lineage(rows, fields, "", (), inputs[0].origin, inputs[0].conditions | _conditions(condition, settings))
     if kind == "union":
         order = sorted(range(len(inputs)), key=lambda i: inputs[i].rows)
@@ -343,13 +343,13 @@ def _nullable(value: Any) -> Any:
     return [_nullable(inner) for inner in value] if isinstance(value, list) else value
 
 
-def _computed(value: Any, settings: Mapping[str, str], meanings: FieldMeanings) -> str:
+def _expression_hash(value: Any, settings: Mapping[str, str], meanings: FieldMeanings) -> str:
     """The hash of a field that is an expression. A cast of whole numbers to a wider type leaves them as they are."""
     if value.get("internalName") == "$CAST$1" and is_field(value["operands"][0]) and not settings:
         values, narrow = meanings.integers.get(value["operands"][0]["field"], ("", None))
         kind = type_from_json(value["type"])
         if narrow is not None and narrow.is_narrower(kind):
-            return meanings.typed(values, kind)
+            return meanings.typed_hash(values, kind)
     name = _hash("expression", value, settings)
     meanings.expressions[name] = Expression.of(value, settings)
     return name
@@ -451,7 +451,7 @@ def _scan(node: TableSourceScan, meanings: FieldMeanings, past_tables: PastTable
             values = _hash("not null", values)
         # What is no number of a column's type may be NULL, and be one of a wider type.
         widens = column.name in physical and table_hash not in past_tables.lenient
-        fields.append(meanings.typed(values, column.type, widens))
+        fields.append(meanings.typed_hash(values, column.type, widens))
     return Lineage(rows, tuple(fields), "", (), *_before_filters(node, abilities, own, identity, physical, fields))
 
 

@@ -243,8 +243,8 @@ class StateComparison:
         """Where the keys of an aggregate are among those of the old one, and what computes the others from them."""
         inputs = self.old.inputs(old)[0], self.new.inputs(new)[0]
         types = field_types(self.old.graph.input_types(old)[0])
-        stored = StoredFields.of(*inputs, old.grouping, types)
-        return stored.fields_of((k, inputs[1].fields[k]) for k in new.grouping)
+        old_fields = StoredFields.of(*inputs, old.grouping, types)
+        return old_fields.fields_of((k, inputs[1].fields[k]) for k in new.grouping)
 
     def _filters(self, old: GroupAggregate, new: GroupAggregate) -> tuple[Rex, ...] | None:
         """The conditions that groups have to meet now; None where state lacks what they read."""
@@ -275,24 +275,22 @@ class StateComparison:
         arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
         key_fields = self._key_fields(old, new)
         assert key_fields is not None  # else the aggregates would not be compared
-        places, computed = key_fields
-        same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state and not computed
+        places, key_exprs = key_fields
+        same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state and not key_exprs
         state_names = self.old.state_name(old), self.new.state_name(new)
         other_phases = state_names[0] != state_names[1]
         same_calls = was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1])
         if same_groups and same_calls and not other_phases:
             return "identical", [], None
         fields = tuple(places.get(i) for i in range(len(new_input.fields)))
-        move = StateMove(
-            (fields,), tuple(s for s in sources if s is not None), computed=(computed,) if computed else ()
-        )
+        move = StateMove((fields,), tuple(s for s in sources if s is not None), exprs=(key_exprs,) if key_exprs else ())
         others = [agg_text(c, names[1]) for c in new.agg_calls if not keeps_numbers(c)]
         others += [agg_text(c, names[0]) for c in old.agg_calls if not keeps_numbers(c)]
         if others:
             return "reset", [f"the state of {others[0]} cannot be rewritten"], None
         if other_phases and not simple and any(self.old.ttls(old)):
             return "reset", ["single values expire otherwise in one phase and in two"], None
-        if (not simple or other_phases) and (computed or any(s.converts for s in move.calls)):
+        if (not simple or other_phases) and (key_exprs or any(s.converts for s in move.calls)):
             return "reset", ["single values, and groups that get other phases, keep their types"], None
         if not simple or other_phases:
             grouped = [
@@ -354,7 +352,7 @@ class StateComparison:
             return "reset", [f"{', '.join(inexact)} cannot be merged exactly from other groups"], None
         reasons = ["its groups are merged into larger ones"] if merges else []
         reasons += ["its keys are reordered"] if not merges and keys[0] != keys[1] else []
-        reasons += ["its keys have other types"] if keys[0] == keys[1] and any(move.computed) else []
+        reasons += ["its keys have other types"] if keys[0] == keys[1] and any(move.exprs) else []
         reasons += left_out(filters, self.old.names(old), "groups")
         form: Form = "values" if move.tables and not merges else "groups"
         return "derive", reasons, replace(move, form=form, filters=(filters,))
@@ -363,27 +361,27 @@ class StateComparison:
         """An operator that stores fields of its input, of the same rows as before."""
         old_inputs, new_inputs = self.old.inputs(old), self.new.inputs(new)
         moves: list[tuple[int | None, ...]] = []
-        computed: list[Mapping[int, Rex]] = []
+        exprs: list[Mapping[int, Rex]] = []
         lost_fields: list[str] = []
         types = self.old.graph.input_types(old), self.new.graph.input_types(new)
         keys = _only_keys(new)
         for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
             needed_fields = range(len(a.fields)) if keys is None else keys
-            stored = StoredFields.of(b, a, range(len(b.fields)), field_types(types[0][side]))
-            derived = {i: stored.rex(a.fields[i]) for i in needed_fields if a.fields[i] not in b.fields}
-            missing_names = [types[1][side].fields[i].name for i, rex in derived.items() if rex is None]
+            old_fields = StoredFields.of(b, a, range(len(b.fields)), field_types(types[0][side]))
+            rexes = {i: old_fields.rex(a.fields[i]) for i in needed_fields if a.fields[i] not in b.fields}
+            missing_names = [types[1][side].fields[i].name for i, rex in rexes.items() if rex is None]
             if missing_names:
                 return "reset", [f"earlier rows in state lack {', '.join(missing_names)}"], None
-            computed.append({i: rex for i, rex in derived.items() if rex is not None})
+            exprs.append({i: rex for i, rex in rexes.items() if rex is not None})
             moves.append(
                 tuple(
-                    _place(b.fields, h, i) if i in needed_fields and i not in derived else None
+                    _place(b.fields, h, i) if i in needed_fields and i not in rexes else None
                     for i, h in enumerate(a.fields)
                 )
             )
             if keys is None:
                 lost_fields += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
-        follows = [types[1][side].fields[i].name for side, some in enumerate(computed) for i in some]
+        follows = [types[1][side].fields[i].name for side, some in enumerate(exprs) for i in some]
         if not lost_fields and not follows and all(j is None or i == j for move in moves for i, j in enumerate(move)):
             return "identical", [], None
         if not new.STORES_FIELDS or any(not t.fields for t in types[1]):
@@ -399,7 +397,7 @@ class StateComparison:
         lost_fields = [name for name in lost_fields if name not in follows]
         reasons = [f"{', '.join(lost_fields)} is no longer kept"] if lost_fields else []
         reasons += [f"{', '.join(follows)} follows from what is kept"] if follows else []
-        move = StateMove(tuple(moves), computed=tuple(computed) if follows else ())
+        move = StateMove(tuple(moves), exprs=tuple(exprs) if follows else ())
         if follows:
             return "derive", reasons, replace(move, form="keys")
         return "rewrite", reasons or ["its columns are reordered"], move

@@ -151,7 +151,7 @@ class Evolution:
         continuation = replace(
             _continuation(old, document, diff, ("rewrite", "derive")),
             anew=frozenset(anew | kept_by.keys()),
-            compared={} if may_begin_empty else shared_calls,
+            comparisons={} if may_begin_empty else shared_calls,
             begins={n.id: at for n in document.graph.nodes if (at := history_begin(n)) is not None},
             keepers=kept_by,
             may_begin_empty=may_begin_empty,

@@ -171,7 +171,7 @@ def both_continue(evolution: Evolution, places: Mapping[Side, Mapping[int, int]]
         back | {own[n]: was for n, was in part.sources.items() if n in own},
         moves={own[n]: move for n, move in part.moves.items() if n in own},
         anew=frozenset(own[n] for n in part.anew if n in own),
-        compared={own[n]: pair for n, pair in part.compared.items() if n in own},
+        comparisons={own[n]: pair for n, pair in part.comparisons.items() if n in own},
         begins={new[n]: at for n, at in part.begins.items()},
         keepers={own[n]: frozenset(new[k] for k in some) for n, some in part.keepers.items() if n in own},
         may_begin_empty=part.may_begin_empty,

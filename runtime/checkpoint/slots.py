@@ -77,7 +77,7 @@ class Move(Protocol):
     def tables(self) -> Sequence[TableOrigin]: ...
 
     @property
-    def computed(self) -> Sequence[Mapping[int, Rex]]: ...
+    def exprs(self) -> Sequence[Mapping[int, Rex]]: ...
 
     @property
     def watermark(self) -> int | None: ...
@@ -94,8 +94,8 @@ class Continuation:
         sinks: for each sink, the old one in whose place it writes.
         moves: for each operator whose state has to be rewritten, how.
         anew: the operators whose state is made from the history of their inputs.
-        compared: for those of them that are compared with old state, the old operator, and the numbers of the calls of
-            both that must keep the same.
+        comparisons: for those of them that are compared with old state, the old operator, and the numbers of the calls
+            of both that must keep the same.
         begins: for each source whose history begins later than the source, when; ms since 1970.
         keepers: for those of them whose state follows from rows that operators have kept, these operators.
         may_begin_empty: whether those of them may begin empty whose history cannot be read again.
@@ -108,7 +108,7 @@ class Continuation:
     sinks: Mapping[int, int] = field(default_factory=dict)
     moves: Mapping[int, Move] = field(default_factory=dict)
     anew: frozenset[int] = frozenset()
-    compared: Mapping[int, tuple[int, Sequence[tuple[int, int]]]] = field(default_factory=dict)
+    comparisons: Mapping[int, tuple[int, Sequence[tuple[int, int]]]] = field(default_factory=dict)
     begins: Mapping[int, int] = field(default_factory=dict)
     keepers: Mapping[int, frozenset[int]] = field(default_factory=dict)
     may_begin_empty: bool = False
@@ -399,9 +399,9 @@ def is_computed(column_: StateColumn, move: Move | None) -> bool:
     """Whether a column has values that no column of the state before ``move`` has."""
     if move is None:
         return False
-    if column_.field is not None and move.computed:
+    if column_.field is not None and move.exprs:
         number, field = column_.field
-        return field in move.computed[number if len(move.fields) > 1 else 0]
+        return field in move.exprs[number if len(move.fields) > 1 else 0]
     return column_.call is not None and bool(move.calls) and move.calls[column_.call].converts
 
 

@@ -103,7 +103,7 @@ class Survey:
             secrets=submission.secrets,
         )
         job, layout = laid_out(job, None, None, 1, str(origin))
-        used = {*self.continuation.operators.values(), *(node for node, _ in self.continuation.compared.values())}
+        used = {*self.continuation.operators.values(), *(node for node, _ in self.continuation.comparisons.values())}
         self.entries = [entry for entry in self.old.layout.operators if entry.node in used]
         Origins(self.continuation, self.entries, str(origin)).loads(job, layout, local_time_zone(options))
         self.lost: dict[int, str] = {}
@@ -134,7 +134,7 @@ class Survey:
         for node, sources in self._pieces.items():
             keepers = self.continuation.keepers.get(node, frozenset())
             nodes = [self.continuation.operators[keeper] for keeper in keepers]
-            nodes += [was for was, _ in [self.continuation.compared.get(node, (None, ()))] if was is not None]
+            nodes += [was for was, _ in [self.continuation.comparisons.get(node, (None, ()))] if was is not None]
             kept = [sizes.get(was, (0, 0)) for was in nodes]
             read = _history_cost(piece for pieces in sources.values() for piece in pieces)
             rows, size = (sum(both[place] for both in kept) for place in (0, 1))

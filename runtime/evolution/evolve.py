@@ -162,7 +162,7 @@ class _Stock:
     def of(snapshot: Snapshot, continuation: Continuation, options: Mapping[str, str], ttls: Record) -> _Stock:
         """The state of the operators in a checkpoint that a continuation uses. Raises CheckpointError CKPT024."""
         used = set(continuation.operators.values())
-        used |= {was for node, (was, _) in continuation.compared.items() if node not in continuation.operators}
+        used |= {was for node, (was, _) in continuation.comparisons.items() if node not in continuation.operators}
         states = operator_states(snapshot, continuation.graph, options, ttls)
         states = tuple(state for state in states if state.node.id in used)
         return _Stock(snapshot, states, Origins(continuation, [s.entry for s in states], str(snapshot.folder)))
@@ -299,7 +299,7 @@ class _Evolution:
         if SparkCheckpoint.of(folder).last_done < 0:
             return []
         own_operators = {node: node for node in history.operators}
-        same = Continuation(graph, own_operators, {}, compared=self.continuation.compared)
+        same = Continuation(graph, own_operators, {}, comparisons=self.continuation.comparisons)
         return [_Stock.of(Snapshot.open(folder), same, self.options, Record())]
 
     def _run(self, submission: Submission, folder: AnyPath, adapt: Callable[[JobGraph], JobGraph]) -> None:

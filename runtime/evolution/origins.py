@@ -87,7 +87,7 @@ class Origins:
 
     def _comparison(self, spec: OperatorSpec) -> StateLoad | None:
         """What compares state of an operator that is made anew with the old one; None for nothing."""
-        node, calls = self.continuation.compared.get(spec.node, (None, ()))
+        node, calls = self.continuation.comparisons.get(spec.node, (None, ()))
         number = next((n for n, entry in enumerate(self.entries) if entry.node == node), None)
         comparison = None if number is None else comparison_of(spec, self.entries[number], calls)
         return None if number is None or comparison is None else StateLoad(((number, comparison[0]),), comparison[1])
@@ -213,7 +213,7 @@ def _filters(move: Move | None, number: int) -> tuple[Rex, ...]:
 
 def _computed_fields(move: Move | None, number: int, time_zone: str) -> dict[str, Evaluated]:
     """What computes the fields of an input that the old operator has not kept as they are."""
-    computed = move.computed[number] if move is not None and move.computed else {}
+    computed = move.exprs[number] if move is not None and move.exprs else {}
     return {column(i): Evaluated(rex, time_zone) for i, rex in computed.items()}
 
 
@@ -231,7 +231,7 @@ def _computed(columns: Mapping[str, StateColumn], move: Move | None, time_zone: 
             computed[name] = InOtherType(name_before(name, column_, move), column_.type)
         else:
             number, field = column_.field
-            computed[name] = Evaluated(move.computed[number if len(move.fields) > 1 else 0][field], time_zone)
+            computed[name] = Evaluated(move.exprs[number if len(move.fields) > 1 else 0][field], time_zone)
     return computed
 
 

@@ -160,7 +160,7 @@ UNDONE = re.compile(r"runtime/evolution/|plans/(changes|derivation|fork|keyed_st
 PROTOCOLS = {
     *(("session", name) for name in ("started", "ended", "opened", "planned")),
     *(("gateway", name) for name in ("started", "ended", "RUNNING")),
-    *(("runtime", name) for name in ("asked", "dropped", "noted", "started", "RUNNING")),
+    *(("runtime", name) for name in ("asked", "dropped", "noted", "ordered", "started", "RUNNING")),
 }
 """Names that these rooms share with rooms that are not done yet, those of Flink, and those of files that jobs write."""
 

@@ -170,7 +170,7 @@ class Play:
             history = Play(document, self.job.key_groups)
             history.run(0, self.stop)
             own_operators = {node: node for node in from_history}
-            same = Continuation(document.graph, own_operators, {}, compared=continuation.compared)
+            same = Continuation(document.graph, own_operators, {}, comparisons=continuation.comparisons)
             stocks.append((history, same))
         if continuation.keepers:
             same = Continuation(document.graph, {node: node for node in continuation.keepers}, {})
