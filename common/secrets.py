@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.files import below_roots
@@ -178,3 +179,8 @@ class Secrets:
 def _variable(key: str) -> str:
     """A name for the environment variable of an option."""
     return re.sub(r"\W+", "_", key).upper()
+
+
+def server_url(kind: str, server: str) -> str:
+    """A server, ``host:port``, as a URL below which no other server is."""
+    return f"{kind}://{server if has_reference(server) else quote(server, safe=':[]')}"

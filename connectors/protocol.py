@@ -11,14 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
-from urllib.parse import quote
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.common.errors import OptionError, Place
 from stateplan.common.files import HADOOP, scheme_of
 from stateplan.common.options import Option, Role, match, parse_value
 from stateplan.common.paths import AnyPath
-from stateplan.common.secrets import has_reference, resolve_references
+from stateplan.common.secrets import resolve_references
 from stateplan.common.types import LogicalType
 from stateplan.connectors.alignment import Alignment
 from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
@@ -436,11 +435,6 @@ class Sink(LedgerOwner):
         """On the driver: the job has ended. Closes what :meth:`prepare` and :meth:`commit` have opened."""
 
 
-def server_url(kind: str, server: str) -> str:
-    """A server, ``host:port``, as a URL below which no other server is."""
-    return f"{kind}://{server if has_reference(server) else quote(server, safe=':[]')}"
-
-
 # ---- the connector ---------------------------------------------------------------------------------------------
 
 
@@ -563,8 +557,8 @@ class Connector:
 
     def places(self, options: Mapping[str, str]) -> Iterable[str]:
         """Servers and files that a table reaches by options whose keys do not end in a word such as ``path`` or
-        ``url``: URLs (see :func:`server_url`) and paths. A gateway with roots refuses those that are not below one.
-        Options may be missing, and have references to secrets."""
+        ``url``: URLs (see :func:`common.secrets.server_url`) and paths. A gateway with roots refuses those that are not
+        below one. Options may be missing, and have references to secrets."""
         return ()
 
     def programs(self, options: Mapping[str, str]) -> Iterable[str]:

@@ -58,7 +58,7 @@ class ShadowSink(Sink):
     fields: tuple[tuple[str, LogicalType], ...]
     key: tuple[str, ...]
     folds: bool
-    ordered = True
+    keeps_order = True
 
     def prepare(self, epoch: int) -> None:
         if self.folds:

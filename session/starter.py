@@ -421,13 +421,9 @@ class JobStarter:
         options = of_mode(self.config.to_dict())
         self.host.check_graph(with_secrets(graph, secrets))
         limits = limits_of(document, options, not is_query)
-        is_watched = limits is not None or any(key.startswith("metrics.reporter") for key in options)
-        if is_query or not (is_watched or self.jobs.are_durable):
-            local_job = self._start_here(graph, options, secrets, is_query=is_query)
-            if local_job is not None:
-                record.options = options
-                self.jobs.add(local_job, record)
-                return local_job
+        may_run_here = is_query or (limits is None and not self.jobs.are_durable)
+        if may_run_here and (job := self._start_here(graph, options, secrets, record, is_query=is_query)) is not None:
+            return job
         from stateplan.runtime.start import Submission, execute
         from stateplan.runtime.user_functions import bind_functions
         from stateplan.session.restart import continue_from
@@ -455,21 +451,26 @@ class JobStarter:
                 on_start=on_start,
                 limits=limits,
             )
-            job = execute(submission)
-        self.jobs.add(job, record)
-        return job
+            spark_job = execute(submission)
+        self.jobs.add(spark_job, record)
+        return spark_job
 
     def _start_here(
-        self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets, *, is_query: bool
+        self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets, record: JobRecord, *, is_query: bool
     ) -> Job | None:
-        """Starts a job in this process, if it is one for it. Arguments as :meth:`_start`."""
+        """Starts a job in this process, if it is one for it, and lists it. Arguments as :meth:`_start`."""
         from stateplan.runtime.local.job import execute_locally
 
-        if self.spark is not None:
+        has_reporter = any(key.startswith("metrics.reporter") for key in options)
+        if self.spark is not None or (has_reporter and not is_query):
             return None
         job = execute_locally(graph, options, secrets=secrets, console=self.console, on_progress=self.on_progress)
-        if job is not None and not is_query and self.console is not None:
+        if job is None:
+            return None
+        if not is_query and self.console is not None:
             self.console("the job runs in this process: its input is small and ends, so it needs no Spark")
+        record.options = dict(options)
+        self.jobs.add(job, record)
         return job
 
     def _sink_result(self, job: Job, notes: Sequence[str], statement: str, document: PlanDocument) -> TableResult:

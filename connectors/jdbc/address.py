@@ -12,9 +12,8 @@ from urllib.parse import unquote, unquote_plus
 
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.redaction import is_secret
-from stateplan.common.secrets import resolve_references
+from stateplan.common.secrets import resolve_references, server_url
 from stateplan.connectors.jdbc.postgres import Server
-from stateplan.connectors.protocol import server_url
 
 _LIBPQ = (
     *("sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl", "sslnegotiation", "channel_binding"),

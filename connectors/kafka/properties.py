@@ -12,8 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from stateplan.common.errors import OptionError, Place, nearest
-from stateplan.common.secrets import has_reference, resolve_references
-from stateplan.connectors.protocol import server_url
+from stateplan.common.secrets import has_reference, resolve_references, server_url
 
 PREFIX = "properties."
 LOGIN = "sasl.jaas.config"

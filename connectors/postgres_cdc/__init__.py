@@ -13,10 +13,11 @@ from typing import Any
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.common.errors import CatalogError, OptionError, Place
 from stateplan.common.options import Option, OptionType, Role, alike, flag
+from stateplan.common.secrets import server_url
 from stateplan.common.types import LogicalType
 from stateplan.connectors.extras import require
 from stateplan.connectors.formats.base import Fields
-from stateplan.connectors.protocol import Connector, Source, SourceTable, server_url
+from stateplan.connectors.protocol import Connector, Source, SourceTable
 
 _TEXT, _TIME, _NUMBER, _ENUM = OptionType.STRING, OptionType.DURATION, OptionType.INTEGER, OptionType.ENUM
 _PLACE = ("database-name", "schema-name", "table-name")
