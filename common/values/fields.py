@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import re
 import struct
+from calendar import monthrange
 from collections.abc import Callable
+from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -38,6 +40,8 @@ _DATE = re.compile(r"([+-]?)([0-9]{4,10})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{0,9}))?")
 _ISO_TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{0,9}))?)?")
 _WIDE = Context(prec=1000, rounding=ROUND_HALF_UP, Emax=10**9, Emin=-(10**9))
+DAYS_OF_400_YEARS = 146_097
+_EPOCH = date(1970, 1, 1).toordinal()
 _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -113,19 +117,10 @@ def parse_decimal(text: str, precision: int, scale: int) -> Decimal | None:
         raise ValueError(text) from error
 
 
-def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
-    year -= month <= 2
-    era = year // 400
-    of_era = year - era * 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
-
-
-def _month_length(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
+def days_since_epoch(year: int, month: int, day: int) -> int:
+    """Days from 1970-01-01 in the Gregorian calendar, for any year. Raises ValueError for a day that is none."""
+    cycles, of_cycle = divmod(year, 400)
+    return date(2000 + of_cycle, month, day).toordinal() - _EPOCH + (cycles - 5) * DAYS_OF_400_YEARS
 
 
 def parse_date(text: str, clamp: bool = False) -> int:
@@ -146,10 +141,8 @@ def parse_date(text: str, clamp: bool = False) -> int:
     month, day = int(match.group(3)), int(match.group(4))
     if abs(year) > 999_999_999 or not 1 <= month <= 12 or not 1 <= day <= 31:
         raise ValueError(text)
-    last = _month_length(year, month)
-    if day > last and not clamp:
-        raise ValueError(text)
-    return _days(year, month, min(day, last))
+    last = monthrange(year % 400 + 2000, month)[1]
+    return days_since_epoch(year, month, min(day, last) if clamp else day)
 
 
 def _nanos(match: re.Match[str] | None, text: str) -> int:
@@ -193,10 +186,10 @@ def timestamp_parser(data_type: LogicalType, standard: str) -> Callable[[str], i
             if not text.endswith("Z"):
                 raise ValueError(text)
             body = text[:-1]
-        date, separator_text, time = body.partition(separator)
+        day, separator_text, time = body.partition(separator)
         if not separator_text:
             raise ValueError(text)
-        nanos = parse_date(date, clamp=True) * 86400 * 10**9 + _nanos(shape.fullmatch(time), text)
+        nanos = parse_date(day, clamp=True) * 86400 * 10**9 + _nanos(shape.fullmatch(time), text)
         count = nanos * per_second // 10**9
         if per_second < 10**9 and not -(1 << 63) <= count < 1 << 63:
             raise ValueError(text)

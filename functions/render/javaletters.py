@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Callable
+from datetime import date, timedelta
 from typing import NamedTuple
+
+from stateplan.common.values.fields import DAYS_OF_400_YEARS, days_since_epoch
 
 _DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _QUARTERS = ["1st quarter", "2nd quarter", "3rd quarter", "4th quarter"]
-_CYCLE = 146_097
+_2000 = date(2000, 1, 1)
+_FROM = days_since_epoch(2000, 1, 1)
 _HOUR, _MINUTE = 3600 * 10**9, 60 * 10**9
-
-
-def days_since_epoch(year: int, month: int, day: int) -> int:
-    """Days from 1970-01-01 in the Gregorian calendar, for any year."""
-    march_year = year - (month <= 2)
-    in_cycle = march_year % 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return march_year // 400 * _CYCLE + in_cycle * 365 + in_cycle // 4 - in_cycle // 100 + of_year - 719_468
 
 
 class Day(NamedTuple):
@@ -72,13 +68,9 @@ def first_week(year: int) -> int:
 
 def day_of(number: int) -> Day:
     """The date this number of days after 1970-01-01."""
-    era, of_era = divmod(number + 719_468, _CYCLE)
-    of_cycle = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * of_cycle + of_cycle // 4 - of_cycle // 100)
-    march_month = (5 * of_year + 2) // 153
-    month = march_month + 3 if march_month < 10 else march_month - 9
-    year = of_cycle + era * 400 + (month <= 2)
-    return Day(number, year, month, of_year - (153 * march_month + 2) // 5 + 1)
+    cycles, of_cycle = divmod(number - _FROM, DAYS_OF_400_YEARS)
+    day = _2000 + timedelta(of_cycle)
+    return Day(number, day.year + 400 * cycles, day.month, day.day)
 
 
 def _padded_number(value: int, count: int) -> str:
@@ -109,10 +101,6 @@ def _week_based(day: Day, count: int) -> str:
 _ERAS = {True: ("AD", "Anno Domini", "A"), False: ("BC", "Before Christ", "B")}
 
 
-def _era(day: Day, count: int) -> str:
-    return _ERAS[day.year > 0][max(count - 3, 0)]
-
-
 _NAMES = ("midnight", "noon", "in the morning", "in the afternoon", "in the evening", "at night")
 PERIODS = {name: i for i, name in enumerate(_NAMES)}
 """The times of day that have a name."""
@@ -137,7 +125,7 @@ def _month(day: Day, count: int) -> str:
 
 
 _WRITERS: dict[str, tuple[int, Callable[[Day, int, int], str]]] = {
-    "G": (5, lambda day, nanos, count: _era(day, count)),
+    "G": (5, lambda day, nanos, count: _ERAS[day.year > 0][max(count - 3, 0)]),
     "Y": (19, lambda day, nanos, count: _week_based(day, count)),
     "M": (5, lambda day, nanos, count: _month(day, count)),
     "L": (5, lambda day, nanos, count: _month(day, count)),

@@ -11,13 +11,13 @@ from functools import lru_cache, partial
 import polars as pl
 
 from stateplan.common.errors import RunError
+from stateplan.common.values.fields import days_since_epoch
 from stateplan.common.zone import is_abbreviation, zone_id
 from stateplan.common.zonenames import name_at, offset_at
 from stateplan.functions.render.javaletters import (
     NUMBERS_OF_DATE,
     PERIODS,
     day_of,
-    days_since_epoch,
     first_week,
     is_written,
     letter_text,
@@ -553,7 +553,8 @@ def parse_strict(text: str, pattern: str) -> int | None:
     number = _date(fields, letters)
     if number is None or not _YEARS[0] <= number + whole_days <= _YEARS[1]:
         return None
-    return _seconds(number + whole_days, fields) * 10**9 + fields["S"]
+    seconds = (number + whole_days) * 86_400 + fields["H"] * 3600 + fields["m"] * 60 + fields["s"]
+    return seconds * 10**9 + fields["S"]
 
 
 _YEARS = days_since_epoch(1, 1, 1), days_since_epoch(9999, 12, 31)
@@ -577,7 +578,3 @@ def read_jdbc(text: str) -> int | None:
 
 _JAVA_BLANKS = "".join(map(chr, range(33)))
 """What ``String.trim`` removes."""
-
-
-def _seconds(day: int, fields: dict[str, int]) -> int:
-    return day * 86_400 + fields["H"] * 3600 + fields["m"] * 60 + fields["s"]

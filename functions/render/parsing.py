@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 
 from stateplan.common.types import LogicalType
+from stateplan.common.values.fields import days_since_epoch
 from stateplan.common.values.nanoseconds import is_fine, of_count, of_text
 from stateplan.functions.render.base import Renderer
 from stateplan.functions.render.decimals import from_unscaled
-from stateplan.functions.render.javaletters import days_since_epoch
 from stateplan.functions.render.moments import instants
 from stateplan.functions.render.rowwise import rowwise
 from stateplan.functions.typerules import as_decimal

@@ -14,8 +14,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from stateplan.common.values.fields import days_since_epoch
 from stateplan.common.zonenames import names_of, offset_of_wall_clock, zone_names
-from stateplan.functions.render.javaletters import days_since_epoch, first_week, month_names, named_days
+from stateplan.functions.render.javaletters import first_week, month_names, named_days
 from stateplan.functions.render.javatime import Token, check_simple, tokens
 
 _FIELDS = {
