@@ -32,6 +32,11 @@ def without_markup(markdown: str) -> str:
     return without_links(markdown).replace("`", "")
 
 
+def shorten(text: str, most: int = 60) -> str:
+    """A text for a message, of at most this number of characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
 def amount(number: int, noun: str, plural: str | None = None) -> str:
     """``1 row``, ``2 rows``; ``plural`` where it is not the noun and an s."""
     return f"{number} {noun if number == 1 else plural or f'{noun}s'}"

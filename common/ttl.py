@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from stateplan.common.errors import PlanError
+from stateplan.common.readable import shorten
 
 NEVER = 0
 """The TTL of state that never expires."""
@@ -171,9 +172,9 @@ def _parse_text(text: str) -> int:
     label = ttl_text[len(digits) :].strip(_JAVA_BLANK).lower()
     size = _LABELS.get(label) if label else _NS_PER_MS
     if size is None:
-        problem = f"the unit {_shorten(label)!r} of the TTL {_shorten(ttl_text)!r} is not known"
+        problem = f"the unit {shorten(label)!r} of the TTL {shorten(ttl_text)!r} is not known"
         if not label.replace("µ", "u").isalpha():
-            problem = f"the TTL {_shorten(ttl_text)!r} is not a whole number of one unit"
+            problem = f"the TTL {shorten(ttl_text)!r} is not a whole number of one unit"
         raise PlanError(
             "PLAN055",
             problem=problem,
@@ -190,7 +191,7 @@ def _parse_iso(ttl_text: str) -> int:
     parts = match.groups() if match else ()
     if not parts or parts[2] in ("T", "t") or all(parts[i] is None for i in (1, 3, 4, 5)):
         code = "PLAN054" if re.match(r"-\s*[0-9]", ttl_text) else "PLAN053"
-        raise PlanError(code, text=_shorten(ttl_text), expected=TTL_FORM, hint=_no_duration_hint(ttl_text))
+        raise PlanError(code, text=shorten(ttl_text), expected=TTL_FORM, hint=_no_duration_hint(ttl_text))
     if len(ttl_text) > 4 * _MAX_DIGITS:
         raise _overflow(ttl_text)
     sign, days, _, hours, minutes, seconds, fraction = parts
@@ -202,7 +203,7 @@ def _parse_iso(ttl_text: str) -> int:
 
 def _bounded(ns: int, text: str) -> int:
     if ns < 0:
-        raise PlanError("PLAN054", text=_shorten(text), expected=TTL_FORM)
+        raise PlanError("PLAN054", text=shorten(text), expected=TTL_FORM)
     ms = ns // _NS_PER_MS
     if ms > MAX_TTL:
         raise _overflow(text)
@@ -210,16 +211,12 @@ def _bounded(ns: int, text: str) -> int:
 
 
 def _overflow(text: str) -> PlanError:
-    return PlanError("PLAN056", text=_shorten(text), max_ttl=MAX_TTL)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
+    return PlanError("PLAN056", text=shorten(text), max_ttl=MAX_TTL)
 
 
 def _no_duration_hint(ttl_text: str) -> str | None:
     if re.match(r"\+\s*[0-9]", ttl_text):
-        return f"write it without the sign: {_shorten(ttl_text[1:].strip())!r}"
+        return f"write it without the sign: {shorten(ttl_text[1:].strip())!r}"
     return 'write "0 ms" for state that never expires' if ttl_text.lower() in _NEVER_WORDS else None
 
 

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType, parse_type, type_from_json
 from stateplan.functions.rex import Rex, rex_from_json
 
@@ -133,7 +134,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, list):
         return "a list" if value else "[]"
     text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shorten(text)
 
 
 def custom_error(error: StateplanError, pointer: str = "") -> PydanticCustomError:

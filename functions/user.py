@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from stateplan.common.errors import DataError, RunError, StateplanError
+from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType
 from stateplan.common.values.row import Row, RowAccumulator
 from stateplan.functions.process import ProcessDeclaration
@@ -111,7 +112,9 @@ class UserFunction:
         if method is None and name == "eval" and callable(body):
             method = body
         if method is None:
-            raise RunError("RUN071", function=self.name, method=name, hint=self._caller_hint())
+            raise RunError(
+                "RUN071", function=self.name, method=name, hint=f"called by {self.operator}" if self.operator else None
+            )
         return method
 
     def call(self, method: Callable[..., Any], arguments: Sequence[Any]) -> Any:
@@ -128,15 +131,12 @@ class UserFunction:
         :meth:`call`."""
         return settable(self.call(self.method("create_accumulator"), ()))
 
-    def _caller_hint(self) -> str | None:
-        return f"called by {self.operator}" if self.operator else None
-
     def failed(self, cause: BaseException, arguments: Sequence[Any]) -> DataError:
         """The error for an exception inside the function.
 
         A ``TypeError`` of the call itself is what a wrong number of arguments looks like.
         """
-        argument_texts = ", ".join(_short_repr(a) for a in arguments)
+        argument_texts = ", ".join(shorten(repr(a)) for a in arguments)
         caller = f" by {self.operator}" if self.operator else ""
         return DataError(
             "DATA310",
@@ -153,7 +153,7 @@ class UserFunction:
         return DataError(
             "DATA311",
             name=self.name,
-            shown=_short_repr(value),
+            shown=shorten(repr(value)),
             value_name=type(value).__name__,
             where=caller,
             expected=result_type.summary() + ("" if result_type.nullable else ", not NULL"),
@@ -225,11 +225,6 @@ def _unpacked(result: Any) -> Iterable[Any]:
         result.itertuples(index=False, name=None) if hasattr(result, "itertuples") else result.to_pylist()
     )
     return rows
-
-
-def _short_repr(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def settable(accumulator: Any) -> Any:

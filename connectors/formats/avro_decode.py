@@ -21,6 +21,7 @@ from stateplan.common.changelog import KIND, column, columns
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import open_input
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import build_series
 from stateplan.connectors.extras import require
@@ -114,11 +115,7 @@ class DatumReader:
         return out
 
     def bad(self, problem: str, error: Exception, place: Place) -> DataError:
-        return DataError("DATA460", what=problem, reason=reason_of(error), schema=_short(self.text), place=place)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 300 else text[:300] + "..."
+        return DataError("DATA460", what=problem, reason=reason_of(error), schema=shorten(self.text, 300), place=place)
 
 
 def reason_of(error: Exception) -> str:
@@ -161,7 +158,7 @@ class RowReader:
         self.columns = []
         for name, data_type in fields:
             try:
-                _, default, convert = field_reader(record, name, data_type, reader_node)
+                default, convert = field_reader(record, name, data_type, reader_node)
             except SchemaMismatchError as error:
                 if error.missing_field is not None:
                     raise DataError("DATA461.missing", name=_path(name, error.missing_field), place=place) from error
@@ -219,8 +216,7 @@ def _path(name: str, inner: str) -> str:
 def misfit(value: Any, name: str, data_type: LogicalType, place: Place | None) -> DataError:
     """DATA462 for a value that a column does not hold."""
     value_text = "NULL" if value is None else excerpt(value, 80) if isinstance(value, bytes) else str(value)
-    value_text = value_text if len(value_text) <= 80 else value_text[:80] + "..."
-    return DataError("DATA462", value=value_text, name=name, declared=data_type.summary(), place=place)
+    return DataError("DATA462", value=shorten(value_text, 80), name=name, declared=data_type.summary(), place=place)
 
 
 @dataclass

@@ -18,6 +18,7 @@ import polars as pl
 from stateplan.common.changelog import KIND, column
 from stateplan.common.errors import DataError
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import raw_dtype
 from stateplan.connectors.extras import require
@@ -120,8 +121,7 @@ def record_of(schema: Schema) -> Node:
 
 def cannot(value: Any, name: str, reason: str) -> DataError:
     """DATA471 for a value."""
-    value_text = "NULL" if value is None else str(value)
-    value_text = value_text if len(value_text) <= 80 else value_text[:80] + "..."
+    value_text = "NULL" if value is None else shorten(str(value), 80)
     return DataError("DATA471", value=value_text, name=name, reason=reason)
 
 

@@ -112,7 +112,6 @@ def _not_null(reader_node: Node | None) -> Node | None:
 def _chooser(union: Node, branches: list[Node], data_type: LogicalType, reader_node: Node | None) -> Convert:
     """For a union of several types: the class of a value says which it is."""
     by_class: dict[type, Convert | None] = {}
-    value_classes: set[type] = set()
     for branch in branches:
         classes = _PYTHON[branch.kind]
         try:
@@ -123,7 +122,6 @@ def _chooser(union: Node, branches: list[Node], data_type: LogicalType, reader_n
             if cls in by_class and by_class[cls] is not convert and branch.kind in ("record", "map"):
                 raise SchemaMismatchError(data_type, union)
             by_class.setdefault(cls, convert)
-            value_classes.add(cls)
     if not by_class:
         raise SchemaMismatchError(data_type, union)
 
@@ -149,7 +147,8 @@ def _reader(node: Node, data_type: LogicalType, reader_node: Node | None) -> Con
     if root == "TIME_WITHOUT_TIME_ZONE":
         if kind == "long" and node.logical != "time-micros":
             raise SchemaMismatchError(data_type, node)
-        return _micros_of_day if kind == "long" else _millis_of_day
+        unit = 10**3 if kind == "long" else 10**6
+        return lambda value: _of_day(value * unit)
     if data_type.is_timestamp:
         return _scale_time(timestamp_unit(node.logical), data_type.time_unit())
     if root == "DECIMAL":
@@ -168,14 +167,6 @@ def _text(value: bytes) -> str:
         return value.decode()
     except UnicodeDecodeError as error:
         raise MisfitError(value) from error
-
-
-def _millis_of_day(value: int) -> int:
-    return _of_day(value * 10**6)
-
-
-def _micros_of_day(value: int) -> int:
-    return _of_day(value * 10**3)
 
 
 def _of_day(nanos: int) -> int:
@@ -251,19 +242,19 @@ def _row(node: Node, data_type: LogicalType, reader_node: Node | None) -> Conver
     parts = [(f.name, *field_reader(node, f.name, f.type, reader_node)) for f in data_type.fields]
 
     def read(record: dict[str, Any]) -> dict[str, Any]:
-        return {name: convert(record.get(source, default)) for name, source, default, convert in parts}
+        return {name: convert(record.get(name, default)) for name, default, convert in parts}
 
     return read
 
 
 def field_reader(
     node: Node, name: str, data_type: LogicalType, reader_node: Node | None
-) -> tuple[str, Any, Callable[[Any], Any]]:
+) -> tuple[Any, Callable[[Any], Any]]:
     """How the field of a record becomes a column.
 
     Returns:
-        The name of the field, the value that stands for a field that is not there, and the function from a value,
-        which may be None, to the raw value.
+        The value that stands for a field that is not there, and the function from a value, which may be None, to the
+        raw value.
 
     Raises:
         SchemaMismatchError: when the field does not fit, or is not there and has no default.
@@ -272,23 +263,12 @@ def field_reader(
     own = None if reader_node is None else next((f for f in reader_node.fields if f["name"] == name), None)
     if field is None:
         if own is not None and "default" in own and reader_node is not None:
-            return (
-                name,
-                default_value(reader_node.inner(own["type"]), own["default"]),
-                _default_reader(reader_node, own, data_type),
-            )
+            default = default_value(reader_node.inner(own["type"]), own["default"])
+            return default, _inner(own["type"], reader_node, data_type, own["type"], reader_node)
         if not data_type.nullable:
             raise SchemaMismatchError(data_type, node, name)
-        return name, None, _nothing
-    return name, None, _inner(field["type"], node, data_type, None if own is None else own["type"], reader_node)
-
-
-def _nothing(value: Any) -> Any:
-    return None
-
-
-def _default_reader(reader_node: Node, own: dict[str, Any], data_type: LogicalType) -> Convert:
-    return _inner(own["type"], reader_node, data_type, own["type"], reader_node)
+        return None, lambda value: None
+    return None, _inner(field["type"], node, data_type, None if own is None else own["type"], reader_node)
 
 
 def default_value(node: Node, value: Any) -> Any:
@@ -319,7 +299,7 @@ def writer(node: Node, data_type: LogicalType) -> Convert | None:
     if root in ("BINARY", "VARBINARY"):
         return _fixed_size(node.schema["size"]) if node.kind == "fixed" else None
     if root == "TIME_WITHOUT_TIME_ZONE":
-        return _to_millis
+        return lambda nanos: nanos // 10**6
     if data_type.is_timestamp:
         target_unit = timestamp_unit(node.logical) or data_type.time_unit()
         return (
@@ -370,10 +350,6 @@ def _fixed_size(size: int) -> Convert:
         return value
 
     return write
-
-
-def _to_millis(nanos: int) -> int:
-    return nanos // 10**6
 
 
 def _unscaled_bytes(scale: int, size: int | None) -> Convert:

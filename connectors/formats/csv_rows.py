@@ -16,6 +16,7 @@ from typing import Any
 
 from stateplan.common.errors import DataError, Place
 from stateplan.common.options import OptionValues
+from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import (
     INTEGER_BITS,
@@ -409,11 +410,10 @@ class CsvRows:
         )
 
     def _value_error(self, error: _ValueError, line: int, text: str, file: str | None) -> DataError:
-        value_text = error.text if len(error.text) <= 80 else error.text[:80] + "..."
         empty = error.text == "" and self.layout.null_literal != ""
         return DataError(
             "DATA122",
-            shown=value_text,
+            shown=shorten(error.text, 80),
             name=error.name,
             declared=error.declared_type.summary(),
             place=Place(file=file, line=line),

@@ -23,7 +23,7 @@ from typing import Any
 
 from stateplan.common.errors import DataError, Place
 from stateplan.common.frozen_dataclass import FrozenDataclass
-from stateplan.common.readable import amount
+from stateplan.common.readable import amount, shorten
 from stateplan.common.types import CONSTRUCTED, LogicalType
 from stateplan.common.values.fields import (
     INTEGER_BITS,
@@ -355,9 +355,10 @@ class RowReader(FrozenDataclass):
         name = ".".join(error.path)
         if error.is_missing:
             return DataError("DATA113", name=name, format_name=self.format_name, excerpt=excerpt(line), place=place)
+        value = error.value
         return DataError(
             "DATA112",
-            shown=_short_text(error.value),
+            shown=shorten(str(value) if isinstance(value, Number) else json.dumps(value, ensure_ascii=False), 80),
             name=name,
             declared=error.data_type.summary(),
             place=place,
@@ -471,9 +472,4 @@ def excerpt(line: bytes, limit: int = 200) -> str:
     text = line[: 4 * limit].decode("utf-8", "replace")
     if "\ufffd" in text[:limit]:
         return f"x'{line[:_BYTES].hex()}{'...' if len(line) > _BYTES else ''}' ({amount(len(line), 'byte')})"
-    return text if len(text) <= limit else text[:limit] + "..."
-
-
-def _short_text(value: Any) -> str:
-    text = str(value) if isinstance(value, Number) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else text[:80] + "..."
+    return shorten(text, limit)

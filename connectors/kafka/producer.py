@@ -11,6 +11,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import DataError, RunError, StateplanError
+from stateplan.common.readable import shorten
 from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Complaints
 from stateplan.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE
 from stateplan.connectors.kafka.partitioner import Partitioner, side_by_side
@@ -401,8 +402,7 @@ def _size(key: bytes | None, value: bytes | None) -> int:
 def _message_text(key: bytes | None, value: bytes | None) -> str:
     """A message, for people: its key, or how its value begins."""
     data = value if key is None else key
-    text = (data or b"").decode("utf-8", "replace")
-    short = text if len(text) <= 60 else f"{text[:60]}..."
+    short = shorten((data or b"").decode("utf-8", "replace"))
     return f"with the key '{short}'" if key is not None else f"'{short}'"
 
 

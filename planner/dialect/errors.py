@@ -20,6 +20,7 @@ from __future__ import annotations
 from sqlglot.tokenizer_core import Token
 
 from stateplan.common.errors import Place, SqlError
+from stateplan.common.readable import shorten
 
 
 def place_at(source: str, start: int, end: int, file: str | None = None) -> Place:
@@ -47,7 +48,7 @@ def token_text(token: Token, source: str) -> str:
     """The token as it was written, cut to 60 characters."""
     text = source[token.start : token.end + 1] or token.text
     text = " ".join(text.split())
-    return text if len(text) <= 60 else text[:57] + "..."
+    return shorten(text)
 
 
 def unsupported(syntax: str, place: Place | None, hint: str | None = None) -> SqlError:
