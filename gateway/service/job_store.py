@@ -70,9 +70,7 @@ class JobStore:
             if is_locked:
                 self._lock.say(json.dumps(asdict(Holder.me())) + "\n")
         except OSError as cause:
-            raise GatewayError(
-                "GW016", folder=folder, reason=cause.strerror or cause, problem="cannot be used"
-            ) from cause
+            raise _unusable(folder, cause) from cause
         if not is_locked:
             raise GatewayError(
                 "GW016",
@@ -112,9 +110,7 @@ class JobStore:
                 write_whole(folder / _PLAN, record.plan, lasting=True)
                 self._write(StoredJob(record, RUNNING))
             except OSError as cause:
-                raise GatewayError(
-                    "GW016", folder=folder, reason=cause.strerror or cause, problem="cannot be used"
-                ) from cause
+                raise _unusable(folder, cause) from cause
 
     def withdrawn(self, record: JobRecord) -> None:
         """Forgets a job that could not be started."""
@@ -212,6 +208,10 @@ class JobStore:
         with contextlib.suppress(OSError):
             (folder / _JOB).unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unusable(folder: Path, cause: OSError) -> GatewayError:
+    return GatewayError("GW016", folder=folder, reason=cause.strerror or cause, problem="cannot be used")
 
 
 def _holder(text: str) -> str:

@@ -6,7 +6,8 @@ Codes: OPT001, OPT105.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from stateplan.common.errors import OptionError, nearest
 from stateplan.common.options import Option, OptionType, parse_value
@@ -48,21 +49,26 @@ PREFIXES = ("sql-gateway.", "stateplan.gateway.")
 """What the keys of a gateway begin with; it hands other options on to its sessions."""
 
 
+def _limit(key: str) -> Any:
+    """A field whose value is that of an option."""
+    return field(default=OPTIONS[key].default, metadata={"key": key})
+
+
 @dataclass(frozen=True)
 class Limits:
     """See :data:`OPTIONS`; durations in milliseconds, sizes in bytes."""
 
-    idle_timeout: int = 600_000
-    check_interval: int = 60_000
-    max_sessions: int = 1000
-    max_threads: int = 500
-    max_waiting: int = 100
-    max_queries: int = 20
-    max_operations: int = 500
-    page_rows: int = 5000
-    results: int = 1 << 30
-    unread: int = 256 << 20
-    statement_length: int = 1_000_000
+    idle_timeout: int = _limit("sql-gateway.session.idle-timeout")
+    check_interval: int = _limit("sql-gateway.session.check-interval")
+    max_sessions: int = _limit("sql-gateway.session.max-num")
+    max_threads: int = _limit("sql-gateway.worker.threads.max")
+    max_waiting: int = _limit("stateplan.gateway.session.max-waiting")
+    max_queries: int = _limit("stateplan.gateway.session.max-queries")
+    max_operations: int = _limit("stateplan.gateway.session.max-operations")
+    page_rows: int = _limit("stateplan.gateway.result.page-rows")
+    results: int = _limit("stateplan.gateway.results.max-size")
+    unread: int = _limit("stateplan.gateway.unread.max-size")
+    statement_length: int = _limit("stateplan.gateway.statement.max-length")
 
     @staticmethod
     def of(options: Mapping[str, str]) -> Limits:
@@ -77,20 +83,5 @@ class Limits:
             if row is None:
                 raise OptionError("OPT001", key=key, expected="an option of the gateway", hint=nearest(key, OPTIONS))
             values[key] = parse_value(row, text, key)
-        fields = {name: values[key] for name, key in _FIELDS.items() if key in values}
-        return Limits(**fields)
-
-
-_FIELDS = {
-    "idle_timeout": "sql-gateway.session.idle-timeout",
-    "check_interval": "sql-gateway.session.check-interval",
-    "max_sessions": "sql-gateway.session.max-num",
-    "max_threads": "sql-gateway.worker.threads.max",
-    "max_waiting": "stateplan.gateway.session.max-waiting",
-    "max_queries": "stateplan.gateway.session.max-queries",
-    "max_operations": "stateplan.gateway.session.max-operations",
-    "page_rows": "stateplan.gateway.result.page-rows",
-    "results": "stateplan.gateway.results.max-size",
-    "unread": "stateplan.gateway.unread.max-size",
-    "statement_length": "stateplan.gateway.statement.max-length",
-}
+        keys = {limit.name: limit.metadata["key"] for limit in fields(Limits)}
+        return Limits(**{name: values[key] for name, key in keys.items() if key in values})
