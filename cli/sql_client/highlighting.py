@@ -54,41 +54,28 @@ class FlinkLexer(RegexLexer):  # type: ignore[misc] # a base without types
         yield from super().get_tokens_unprocessed(text, stack)
 
 
-# fmt: off
-SCHEMES: dict[str, dict[_TokenType, str]] = {
-    "DEFAULT": {
-        Keyword: "bold ansiblue", String: "ansigreen", Name.Variable: "ansicyan", Number: "ansimagenta",
-        Comment: "italic ansibrightblack", Comment.Special: "ansiyellow", Name.Function: "ansicyan",
-    },
-    "DARK": {
-        Keyword: "bold #6fa8ff", String: "#8fce6f", Name.Variable: "#d7ba7d", Number: "#c39ac9",
-        Comment: "italic #8a8a8a", Comment.Special: "#e0c040", Name.Function: "#6fd0d0",
-    },
-    "LIGHT": {
-        Keyword: "bold #0033a0", String: "#1b6e1b", Name.Variable: "#8a4b00", Number: "#7a1fa2",
-        Comment: "italic #6b6b6b", Comment.Special: "#8a6d00", Name.Function: "#00626e",
-    },
-    "CHESTER": {
-        Keyword: "bold #0063b2", String: "#00b16a", Name.Variable: "#4ab3b3", Number: "#ff8040",
-        Comment: "italic #8e8e8e", Comment.Special: "#e8b13a", Name.Function: "#0098d8",
-    },
-    "VS2010": {
-        Keyword: "bold #5a9bd6", String: "#d69b7f", Name.Variable: "#a8c3de", Number: "#b6cea9",
-        Comment: "italic #5ba85b", Comment.Special: "#c8c85a", Name.Function: "#dcdcab",
-    },
-    "SOLARIZED": {
-        Keyword: "bold #268bd2", String: "#2aa198", Name.Variable: "#b58900", Number: "#d33682",
-        Comment: "italic #93a1a1", Comment.Special: "#cb4b16", Name.Function: "#859900",
-    },
-    "OBSIDIAN": {
-        Keyword: "bold #94c86f", String: "#eb7a15", Name.Variable: "#a183bd", Number: "#ffcf28",
-        Comment: "italic #7d8b90", Comment.Special: "#d06f6f", Name.Function: "#678eb2",
-    },
-    "GESHI": {
-        Keyword: "bold #99427a", String: "#e05050", Name.Variable: "#3f3ff0", Number: "#cc60cc",
-        Comment: "italic #808080", Comment.Special: "#b06000", Name.Function: "#4070b0",
-    },
+_STYLES: dict[_TokenType, str] = {
+    **dict.fromkeys((Keyword, String, Name.Variable, Number, Comment, Comment.Special, Name.Function), ""),
+    Keyword: "bold",
+    Comment: "italic",
 }
-# fmt: on
+_SCHEMES = {
+    "DEFAULT": "ansiblue ansigreen ansicyan ansimagenta ansibrightblack ansiyellow ansicyan",
+    "DARK": "#6fa8ff #8fce6f #d7ba7d #c39ac9 #8a8a8a #e0c040 #6fd0d0",
+    "LIGHT": "#0033a0 #1b6e1b #8a4b00 #7a1fa2 #6b6b6b #8a6d00 #00626e",
+    "CHESTER": "#0063b2 #00b16a #4ab3b3 #ff8040 #8e8e8e #e8b13a #0098d8",
+    "VS2010": "#5a9bd6 #d69b7f #a8c3de #b6cea9 #5ba85b #c8c85a #dcdcab",
+    "SOLARIZED": "#268bd2 #2aa198 #b58900 #d33682 #93a1a1 #cb4b16 #859900",
+    "OBSIDIAN": "#94c86f #eb7a15 #a183bd #ffcf28 #7d8b90 #d06f6f #678eb2",
+    "GESHI": "#99427a #e05050 #3f3ff0 #cc60cc #808080 #b06000 #4070b0",
+}
+
+SCHEMES: dict[str, dict[_TokenType, str]] = {
+    name: {
+        token: f"{style} {colour}".lstrip()
+        for (token, style), colour in zip(_STYLES.items(), colours.split(), strict=True)
+    }
+    for name, colours in _SCHEMES.items()
+}
 """The names of Flink's ``sql-client.display.color-schema``, with colours of our own. DEFAULT are those of the
 terminal."""
