@@ -24,10 +24,11 @@ _INT_MAX, _BIGINT_MAX = 2**31 - 1, 2**63 - 1
 
 def string_literal(text: str) -> Literal:
     """``'abc'``: CHAR(3) NOT NULL."""
-    return Literal(char(_utf16_length(text), nullable=False), text)
+    return Literal(char(utf16_length(text), nullable=False), text)
 
 
-def _utf16_length(text: str) -> int:
+def utf16_length(text: str) -> int:
+    """The length of a text in Java."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 

@@ -136,25 +136,15 @@ BOOLEAN = TypeObject("BOOLEAN", "BOOLEAN")
 INTERVAL = TypeObject("INTERVAL", "INTERVAL")
 NESTED = TypeObject("NESTED", "ARRAY", "MAP", "MULTISET", "ROW")
 
-Date = dt.date
+Date, DateFromTicks = dt.date, dt.date.fromtimestamp
 Time = dt.time
-Timestamp = dt.datetime
+Timestamp, TimestampFromTicks = dt.datetime, dt.datetime.fromtimestamp
 Binary = bytes
-
-
-def DateFromTicks(ticks: float) -> dt.date:  # noqa: N802 - the name in PEP 249
-    """The local date, ``ticks`` seconds after 1970."""
-    return dt.date.fromtimestamp(ticks)
 
 
 def TimeFromTicks(ticks: float) -> dt.time:  # noqa: N802 - the name in PEP 249
     """The local time of day, ``ticks`` seconds after 1970."""
     return dt.datetime.fromtimestamp(ticks).time()
-
-
-def TimestampFromTicks(ticks: float) -> dt.datetime:  # noqa: N802 - the name in PEP 249
-    """The local date and time, ``ticks`` seconds after 1970."""
-    return dt.datetime.fromtimestamp(ticks)
 
 
 Description = tuple[str, str, None, int | None, int | None, int | None, bool]

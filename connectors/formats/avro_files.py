@@ -148,10 +148,6 @@ def _snappy_expand(data: bytes) -> bytes:
     return content
 
 
-def _snappy_shrink(data: bytes) -> bytes:
-    return bytes(_snappy().compress(data)) + zlib.crc32(data).to_bytes(4, "big")
-
-
 def _zstandard_expand(data: bytes) -> bytes:
     import pyarrow as pa
 
@@ -178,7 +174,7 @@ _EXPAND: dict[str, Callable[[bytes], bytes]] = {
 _SHRINK: dict[str, Callable[[bytes], bytes]] = {
     "null": _same,
     "deflate": _deflate_shrink,
-    "snappy": _snappy_shrink,
+    "snappy": lambda data: bytes(_snappy().compress(data)) + zlib.crc32(data).to_bytes(4, "big"),
     "bzip2": bz2.compress,
     "xz": lzma.compress,
 }

@@ -84,7 +84,7 @@ def _writer(node: Node, data_type: LogicalType) -> Write:
     if root in ("FLOAT", "DOUBLE") and kind == ("float" if root == "FLOAT" else "double"):
         return _floats("<f4" if root == "FLOAT" else "<f8")
     if root == "BOOLEAN" and kind == "boolean":
-        return _booleans
+        return lambda series, counts: [_parts(series.fill_null(False).to_numpy().astype(np.uint8)[:, None], counts)]
     if (data_type.is_string and kind == "string") or (root in ("BINARY", "VARBINARY") and kind == "bytes"):
         return _texts
     if root == "DECIMAL" and kind == "bytes":
@@ -173,10 +173,6 @@ def _floats(dtype: str) -> Write:
         return [_parts(values.view(np.uint8).reshape(len(values), values.itemsize), counts)]
 
     return write
-
-
-def _booleans(series: pl.Series, counts: Any) -> Pieces:
-    return [_parts(series.fill_null(False).to_numpy().astype(np.uint8)[:, None], counts)]
 
 
 def _texts(series: pl.Series, counts: Any) -> Pieces:

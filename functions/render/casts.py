@@ -170,14 +170,10 @@ def _text_to_bytes(r: Renderer, e: pl.Expr, source: LogicalType, target: Logical
     return _bytes_to_bytes(r, e.cast(pl.Binary), wide, target)
 
 
-def truncated_day(e: pl.Expr, t: LogicalType) -> pl.Expr:
-    """The day number (Int64) of a TIMESTAMP as Flink computes it: truncating, not flooring."""
-    return count_in(e, t, "ms").truncdiv(pl.lit(DAY, dtype=pl.Int64))
-
-
 def _moment_to_date(r: Renderer, e: pl.Expr, source: LogicalType, target: LogicalType) -> pl.Expr:
     if source.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
-        return truncated_day(e, source).cast(pl.Int32).cast(pl.Date)
+        # As in Flink: days before 1970 are truncated, not floored.
+        return count_in(e, source, "ms").truncdiv(pl.lit(DAY, dtype=pl.Int64)).cast(pl.Int32).cast(pl.Date)
     return from_local_millis(r, local_millis(r, e, source), target)
 
 

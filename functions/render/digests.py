@@ -227,16 +227,12 @@ def _text_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
     return e.map_batches(run, return_dtype=pl.Int32, is_elementwise=True)
 
 
-def _double_hash(e: pl.Expr, t: LogicalType) -> pl.Expr:
-    return _fold(e.reinterpret(dtype=pl.Int64))
-
-
 _HASHES: dict[str, Callable[[pl.Expr, LogicalType], pl.Expr]] = {
     "BOOLEAN": lambda e, t: pl.when(e).then(pl.lit(1231, dtype=pl.Int32)).when(~e).then(pl.lit(1237, dtype=pl.Int32)),
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER"), lambda e, t: e.cast(pl.Int32)),
     "BIGINT": lambda e, t: _fold(e),
     "FLOAT": lambda e, t: e.reinterpret(dtype=pl.Int32),
-    "DOUBLE": _double_hash,
+    "DOUBLE": lambda e, t: _fold(e.reinterpret(dtype=pl.Int64)),
     "DECIMAL": _decimal_hash,
     "CHAR": _text_hash,
     "VARCHAR": _text_hash,

@@ -77,27 +77,7 @@ def reader(kind: LogicalType) -> Reader:
         return lambda value: Decimal(value).quantize(unit, context=_EXACT)
     if kind.root in ("ARRAY", "MULTISET", "MAP", "ROW"):
         return _NESTED[kind.root](kind)
-    return _ATOMIC.get(kind.root, _same)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _date(value: str) -> dt.date:
-    return dt.date.fromisoformat(value)
-
-
-def _time(value: str) -> dt.time:
-    return dt.time.fromisoformat(_micros(value, 15))
-
-
-def _timestamp(value: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(_micros(value, 26))
-
-
-def _instant(value: str) -> dt.datetime:
-    return dt.datetime.fromisoformat(_micros(value.removesuffix("Z"), 26)).replace(tzinfo=dt.UTC)
+    return _ATOMIC.get(kind.root, lambda value: value)
 
 
 def _micros(text: str, most: int) -> str:
@@ -109,23 +89,17 @@ def _micros(text: str, most: int) -> str:
     return text
 
 
-def _bytes(value: str) -> bytes:
-    return base64.b64decode(value, validate=True)
-
-
-def _millis(value: Any) -> dt.timedelta:
-    return dt.timedelta(milliseconds=int(value))
-
-
 _ATOMIC: dict[str, Reader] = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "INTERVAL_YEAR_MONTH"), int),
     **dict.fromkeys(("FLOAT", "DOUBLE"), float),
-    **dict.fromkeys(("BINARY", "VARBINARY"), _bytes),
-    "DATE": _date,
-    "TIME_WITHOUT_TIME_ZONE": _time,
-    "TIMESTAMP_WITHOUT_TIME_ZONE": _timestamp,
-    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": _instant,
-    "INTERVAL_DAY_TIME": _millis,
+    **dict.fromkeys(("BINARY", "VARBINARY"), lambda value: base64.b64decode(value, validate=True)),
+    "DATE": dt.date.fromisoformat,
+    "TIME_WITHOUT_TIME_ZONE": lambda value: dt.time.fromisoformat(_micros(value, 15)),
+    "TIMESTAMP_WITHOUT_TIME_ZONE": lambda value: dt.datetime.fromisoformat(_micros(value, 26)),
+    "TIMESTAMP_WITH_LOCAL_TIME_ZONE": lambda value: dt.datetime.fromisoformat(
+        _micros(value.removesuffix("Z"), 26)
+    ).replace(tzinfo=dt.UTC),
+    "INTERVAL_DAY_TIME": lambda value: dt.timedelta(milliseconds=int(value)),
 }
 """Of types whose values in JSON are not those of Python."""
 
@@ -151,21 +125,6 @@ def _dict(kind: LogicalType) -> Reader:
     return lambda entries: {key(k): None if v is None else value(v) for k, v in entries.items()}
 
 
-_TEXTS = frozenset(
-    {
-        "CHAR",
-        "VARCHAR",
-        "BINARY",
-        "VARBINARY",
-        "DATE",
-        "TIME_WITHOUT_TIME_ZONE",
-        "TIMESTAMP_WITHOUT_TIME_ZONE",
-        "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
-    }
-)
-"""Types whose values are strings in JSON, as every key is."""
-
-
 def _key(kind: LogicalType) -> Reader:
     """From the key of an object in JSON; the keys of a dict have to be hashable."""
     plain = reader(kind)
@@ -175,8 +134,8 @@ def _key(kind: LogicalType) -> Reader:
     def read(text: str) -> Any:
         if text == "null":
             return None
-        value = text if kind.root in _TEXTS else json.loads(text, parse_float=str)
-        return _hashable(plain(value))
+        is_text = kind.is_timestamp or kind.root in ("BINARY", "VARBINARY", "DATE", "TIME_WITHOUT_TIME_ZONE")
+        return _hashable(plain(text if is_text else json.loads(text, parse_float=str)))
 
     return read
 

@@ -64,7 +64,7 @@ def page_of(answer: Mapping[str, Any], token: int, as_values: bool = False) -> R
     """
     kind = PageKind[answer["resultType"]]
     uri = answer.get("nextResultUri")
-    following = None if uri is None else _token(uri)
+    following = None if uri is None else int(uri.partition("?")[0].rpartition("/")[2])
     if kind is PageKind.NOT_READY:
         return ResultPage(kind, next_token=token if following is None else following)
     results = answer["results"]
@@ -81,10 +81,6 @@ def page_of(answer: Mapping[str, Any], token: int, as_values: bool = False) -> R
         tuple(map(str, answer.get("notes", ()))),
         values=data if as_values else (),
     )
-
-
-def _token(uri: str) -> int:
-    return int(uri.partition("?")[0].rpartition("/")[2])
 
 
 def _text(cell: Any) -> str | None:

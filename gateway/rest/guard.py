@@ -180,7 +180,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        holding = self._room.holding(scope.get("state", {}).get("abort", _nothing))
+        holding = self._room.holding(scope.get("state", {}).get("abort", lambda: None))
         scope = {**scope, "state": {**scope.get("state", {}), "holding": holding}}
         exchange = _Exchange(scope, receive, send, holding)
         try:
@@ -279,10 +279,6 @@ class _Exchange:
 
 
 _DISCONNECT: Message = {"type": "http.disconnect"}
-
-
-def _nothing() -> None:
-    """Ends the connection of a server that does not say how."""
 
 
 def _length(message: Scope | Message) -> int:

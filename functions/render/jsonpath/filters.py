@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from stateplan.common.values.floats import double_text
 from stateplan.common.values.java_hash import java_order
+from stateplan.functions.literals import utf16_length
 from stateplan.functions.render.jsonpath.cursor import (
     Cursor,
     InvalidPathError,
@@ -141,16 +142,12 @@ def _strictly(left: Value, right: Value) -> bool:
     return left.kind == right.kind and equal(left, right)
 
 
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-be", "surrogatepass")) // 2
-
-
 def _size(left: Value, right: Value) -> bool:
     if right.kind != "number":
         return False
     size = int(right.content)
     if left.kind == "string":
-        return _units(left.text) == size
+        return utf16_length(left.text) == size
     return left.kind == "json" and (len(left.content) if isinstance(left.content, list) else -1) == size
 
 

@@ -394,14 +394,6 @@ def _concat(call: _Call) -> str:
     return "".join(parts)
 
 
-def _append(call: _Call) -> Any:
-    return [*call.value, *call.arguments] if isinstance(call.value, list) else call.value
-
-
-def _keys(call: _Call) -> list[str] | None:
-    return list(call.value) if isinstance(call.value, dict) else None
-
-
 _FUNCTIONS: dict[str, Function] = {
     "avg": _aggregate(lambda n: _sum(n) / len(n)),
     "stddev": _aggregate(_deviation),
@@ -411,8 +403,8 @@ _FUNCTIONS: dict[str, Function] = {
     "concat": _concat,
     "length": _length,
     "size": _length,
-    "append": _append,
-    "keys": _keys,
+    "append": lambda call: [*call.value, *call.arguments] if isinstance(call.value, list) else call.value,
+    "keys": lambda call: list(call.value) if isinstance(call.value, dict) else None,
     "first": _item(lambda call: 0),
     "last": _item(lambda call: -1),
     "index": _item(_first_number),
