@@ -21,7 +21,6 @@ from stateplan.common.options import Option, OptionType, Role
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import countable
 from stateplan.connectors.protocol import Connector, Lookup, RangeSource, Source, SourceTable
-from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.splits import RangeSplit
 
 if TYPE_CHECKING:
@@ -116,14 +115,11 @@ class _LookedUp(Lookup):
     """The rows, which do not change."""
 
     table: _Rows
+    is_final = True
 
     def size(self) -> int:
         """Bytes of the file."""
         return self.table.size()
-
-    def retrying(self, key_retries: KeyRetries) -> Lookup:
-        """The rows do not change."""
-        return self
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         return self.table.all_rows()

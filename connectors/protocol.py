@@ -75,13 +75,12 @@ class Table:
         return self.connector.value(self.options, key)
 
     def secret(self, key: str) -> Any:
-        """The same with what references stand for. Raises the same errors as :func:`common.secrets.resolved` too."""
+        """The same with what references stand for. Raises as :func:`common.secrets.resolve_references` too."""
         text = self.value(key)
         return resolve_references(text, key) if isinstance(text, str) else text
 
     def group(self, prefix: str) -> dict[str, str]:
-        """The options whose keys begin with ``prefix``, without it and with what references stand for: those that a row
-        ``prefix*`` of the connector's options stands for. Raises the same errors as :func:`common.secrets.resolved`."""
+        """The options ``prefix*``, without the prefix and with what references stand for. Raises as :meth:`secret`."""
         texts = {key: text for key, text in self.options.items() if key.startswith(prefix)}
         return {key.removeprefix(prefix): resolve_references(text, key) for key, text in texts.items()}
 
@@ -325,9 +324,11 @@ class Lookup(ABC):
 
     Attributes:
         by_key: whether :meth:`rows` makes use of ``keys``.
+        is_final: whether later looks in a micro-batch cannot find more.
     """
 
     by_key: bool = False
+    is_final: bool = False
 
     def size(self) -> int | None:
         """On the driver: about how many bytes the rows have that are read at once. None when that is not known; then a
@@ -345,9 +346,8 @@ class Lookup(ABC):
         """
 
     def retrying(self, key_retries: KeyRetries) -> Lookup:
-        """As this, but keys without rows are looked up again. For a lookup that keeps rows: what is kept is not looked
-        up again. The lookup itself where later looks cannot find more."""
-        return Retrying(self, key_retries)
+        """As this, but keys without rows are looked up again, unless :attr:`is_final`; rows that it keeps are not."""
+        return self if self.is_final else Retrying(self, key_retries)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from stateplan.connectors.formats.base import Format, StampedDecoder
 from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.listing import file_entries, require_path
 from stateplan.connectors.protocol import Connector, InstantSource, Lookup, Source, SourceTable
-from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.splits import InstantSplit
 
 if TYPE_CHECKING:
@@ -133,16 +132,13 @@ class ReplayTable(InstantSource):
 
 @dataclass(frozen=True)
 class _LookedUp(Lookup):
-    """The rows that are due."""
+    """The rows that are due by the time of the micro-batch, which stands still."""
 
     table: ReplayTable
+    is_final = True
 
     def size(self) -> int:
         return self.table.size()
-
-    def retrying(self, key_retries: KeyRetries) -> Lookup:
-        """Rows come by the time of the micro-batch, which stands still."""
-        return self
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl
