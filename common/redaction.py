@@ -118,13 +118,13 @@ def _is_parameter(name: str) -> bool:
 
 def redacted_value(key: str, value: str) -> str:
     """The value of an option as it is shown."""
-    return _replace(value, secret_parts(key, value), lambda text: MASK)
+    return replace_spans(value, secret_parts(key, value), lambda text: MASK)
 
 
 def outline(key: str, value: str) -> str:
     """The value of an option with stars for secrets, be they written as references: what stays when a secret changes,
     or how it is written."""
-    return MASK if is_secret(key) else _replace(value, _places(key, _neutral(value)), lambda text: MASK)
+    return MASK if is_secret(key) else replace_spans(value, _places(key, _neutral(value)), lambda text: MASK)
 
 
 def redacted_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -135,12 +135,12 @@ def redacted_options(options: Mapping[str, str]) -> dict[str, str]:
 def redacted(text: str) -> str:
     """A text, such as a statement, a plan or a message, without the values of secret options in it, and without what is
     before the host of a URL."""
-    return _replace(text, secret_spans(text), lambda secret: MASK)
+    return replace_spans(text, secret_spans(text), lambda secret: MASK)
 
 
 def masked(text: str) -> str:
     """The same with as many stars as characters, so that every other character stays where it is."""
-    return _replace(text, secret_spans(text), lambda secret: re.sub(r"[^\r\n]", "*", secret))
+    return replace_spans(text, secret_spans(text), lambda secret: re.sub(r"[^\r\n]", "*", secret))
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
@@ -198,7 +198,8 @@ def _spans(text: str) -> Iterator[Span]:
                 yield span
 
 
-def _replace(text: str, spans: Iterable[Span], new: Callable[[str], str]) -> str:
+def replace_spans(text: str, spans: Iterable[Span], new: Callable[[str], str]) -> str:
+    """The text with others in place of some of its parts, which are in order."""
     parts, at = [], 0
     for start, end in spans:
         parts += [text[at:start], new(text[start:end])]

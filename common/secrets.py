@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.files import below_roots
-from stateplan.common.redaction import SHORT, is_secret, secret_parts
+from stateplan.common.redaction import SHORT, is_secret, replace_spans, secret_parts
 
 _SESSION = "session"
 _REFERENCE = re.compile(r"\$\{(\w+):([^}]*)\}")
@@ -132,14 +132,14 @@ class Secrets:
             table: name of the table: part of the references.
             options: of it. References that stand there already stay.
         """
-        return {key: self._hide(f"{table}/{key}", key, text) for key, text in options.items()}
 
-    def _hide(self, base: str, key: str, text: str) -> str:
-        parts, at = [], 0
-        for start, end in secret_parts(key, text):
-            parts += [text[at:start], f"${{{_SESSION}:{self._name(base, text[start:end])}}}"]
-            at = end
-        return "".join([*parts, text[at:]])
+        def hide(key: str, text: str) -> str:
+            def reference(secret: str) -> str:
+                return f"${{{_SESSION}:{self._name(f'{table}/{key}', secret)}}}"
+
+            return replace_spans(text, secret_parts(key, text), reference)
+
+        return {key: hide(key, text) for key, text in options.items()}
 
     def _name(self, base: str, secret: str) -> str:
         """The name of a secret: that of the option, with a number behind those that are taken."""
