@@ -9,7 +9,8 @@ Importing this loads no engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
@@ -384,6 +385,7 @@ def _formats_of(
     return formats
 
 
+@dataclass
 class _Options:
     """The options of a table, among those that its connector and its formats know.
 
@@ -396,26 +398,20 @@ class _Options:
         places: where options are written, by key.
     """
 
-    def __init__(
-        self,
-        connector: Connector,
-        table_role: Role,
-        options: Mapping[str, str],
-        formats: Mapping[str, Format | None],
-        place: Place | None,
-        places: Mapping[str, Place],
-    ) -> None:
-        self.connector = connector
-        self.table_role = table_role
-        self.options = options
-        self.formats = formats
-        self.place = place
-        self.places = places
-        self.format = formats[connector.format_key(options)]
-        self.known_options: dict[str, Option] = {o.key: o for o in connector.options}
-        for key, fmt in formats.items():
+    connector: Connector
+    table_role: Role
+    options: Mapping[str, str]
+    formats: Mapping[str, Format | None]
+    place: Place | None
+    places: Mapping[str, Place]
+
+    @cached_property
+    def known_options(self) -> dict[str, Option]:
+        options = {o.key: o for o in self.connector.options}
+        for key, fmt in self.formats.items():
             if fmt is not None:
-                self.known_options |= {f"{key.removesuffix('format')}{fmt.name}.{o.key}": o for o in fmt.options}
+                options |= {f"{key.removesuffix('format')}{fmt.name}.{o.key}": o for o in fmt.options}
+        return options
 
     def check_each(self) -> list[str]:
         """Checks every option by itself; notes for the user. Raises OptionError OPT104, OPT105, OPT107, OPT124."""
@@ -437,7 +433,7 @@ class _Options:
 
     def _unknown_option(self, key: str, option_place: Place | None) -> OptionError:
         """An option that nobody knows, with those that are of use."""
-        fmt, known_options = self.format, self.known_options
+        fmt, known_options = self.formats[self.connector.format_key(self.options)], self.known_options
         owner = f"connector '{self.connector.name}'" + (f" with format '{fmt.name}'" if fmt else "")
         near = nearest(key, [*known_options, *(("format",) if fmt else ())])
         useful = {

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from stateplan.common.errors import DataError, RunError, StateplanError, nearest
+from stateplan.common.frozen_dataclass import FrozenDataclass
 from stateplan.common.redaction import is_secret, without
 from stateplan.common.secrets import resolve_references, unresolved
 from stateplan.connectors import retries
@@ -69,7 +70,7 @@ def literal(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Server:
+class Server(FrozenDataclass):
     """A database of a server, and who connects to it. Picklable; values may be references to secrets, which
     :meth:`connect` resolves.
 
@@ -124,12 +125,6 @@ class Server:
             **self.parameters,
         }
         return {key: value for key, value in parameters.items() if value is not None}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key != "_conninfo"}
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _server, (self.__getstate__(),)
 
     def without_secrets(self, text: str) -> str:
         """A message of the client library. Secrets of the connection are removed from it, and values of references are
@@ -263,10 +258,6 @@ class Server:
         if is_retyped or state in ("42703", "42804") or "does not exist in target table" in diagnosis.message:
             return RunError("RUN144.changed", what=subject, server=server, reason=reason)
         return RunError("RUN149", server=server, doing=doing, reason=reason, state=state or "none")
-
-
-def _server(state: Mapping[str, Any]) -> Server:
-    return Server(**state)
 
 
 def _zone_text(zone: str) -> str:

@@ -15,6 +15,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ _AS_WRITTEN = ("bool", "bpchar", "inet", "cidr")
 """Types whose cast to text differs from the text that the log has."""
 
 
+@dataclass(eq=False)
 class ChangeSource(OffsetSource[ChangeSplit]):
     """Rows and changes of tables.
 
@@ -65,26 +67,19 @@ class ChangeSource(OffsetSource[ChangeSplit]):
     split_type = ChangeSplit
     modules = ("adbc_driver_postgresql.dbapi", __name__)
 
-    def __init__(
-        self,
-        origin: Origin,
-        row_reader: RowReader,
-        mode: str,
-        append: bool,
-        max_changes: int,
-        max_log: int,
-        heartbeat: float,
-    ) -> None:
-        self.origin = origin
-        self.row_reader = row_reader
-        self.mode = mode
-        self.append = append
-        self.max_changes = max_changes
-        self.max_log = max_log
-        self.heartbeat = heartbeat
-        self.bounded = mode == "snapshot"
-        self._slot: Slot | None = None
-        self._planned_at = time.monotonic()
+    origin: Origin
+    row_reader: RowReader
+    mode: str
+    append: bool
+    max_changes: int
+    max_log: int
+    heartbeat: float
+    _slot: Slot | None = None
+    _planned_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override] # whether it ends is a matter of the options
+        return self.mode == "snapshot"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_slot": None}
