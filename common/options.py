@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import partial
 from typing import Any, TypeAlias
 
 from stateplan.common.errors import OptionError, Place, StateplanError, nearest
 from stateplan.common.redaction import redacted_value
 from stateplan.common.secrets import resolve_references
+from stateplan.common.values.fields import parse_integer
 
 
 class OptionType(Enum):
@@ -92,6 +94,13 @@ def flag(key: str, description: str, role: Role = Role.BOTH, default: bool = Fal
 def alike(*options: Option, **common: Any) -> tuple[Option, ...]:
     """The options with the attributes that they have in common."""
     return tuple(replace(option, **common) for option in options)
+
+
+def parallelism(role: Role, no_effect: str) -> Option:
+    """The number of readers or writers that a table asks for. Spark decides it; ``no_effect`` says how."""
+    kind, noun = ("scan", "readers") if role is Role.SOURCE else ("sink", "writers")
+    description = f"Number of parallel {noun}."
+    return Option(f"{kind}.parallelism", OptionType.INTEGER, description, role=role, minimum=1, no_effect=no_effect)
 
 
 _EXPECTATIONS = {
@@ -185,18 +194,6 @@ def _boolean(text: str) -> bool:
     return word == "TRUE"
 
 
-def _integer(bits: int) -> Callable[[str], int]:
-    def read(text: str) -> int:
-        if not re.fullmatch(r"[+-]?[0-9]+", text):
-            raise ValueError(text)
-        value = int(text)
-        if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-            raise ValueError(text)
-        return value
-
-    return read
-
-
 def _float(text: str) -> float:
     if not re.fullmatch(r"\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?\s*", text):
         raise ValueError(text)
@@ -266,8 +263,8 @@ _READERS: dict[OptionType, Callable[[str], Any]] = {
     OptionType.STRING: str,
     OptionType.LIST: parse_list,
     OptionType.BOOLEAN: _boolean,
-    OptionType.INTEGER: _integer(32),
-    OptionType.LONG: _integer(64),
+    OptionType.INTEGER: partial(parse_integer, bits=32),
+    OptionType.LONG: partial(parse_integer, bits=64),
     OptionType.FLOAT: _float,
     OptionType.DURATION: _duration,
     OptionType.MEMORY_SIZE: parse_memory_size,
@@ -386,6 +383,11 @@ def match(key: str, table: Mapping[str, Option]) -> Option | None:
         return option
     starts = (".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1))
     return next((table[f"{start}.*"] for start in starts if f"{start}.*" in table), None)
+
+
+def options_below(options: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """The options whose keys begin with ``prefix``, without it."""
+    return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
 
 
 def list_of(options: Mapping[str, str], key: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ for every key group it touches; so the rows of a small frame are taken column by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -52,3 +52,12 @@ def stack(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 def without(frame: pl.DataFrame, *names: str) -> pl.DataFrame:
     """The frame without the columns with the given names; at least one other is left."""
     return frame[[name for name in frame.columns if name not in names]]
+
+
+def first_rows(frames: Iterable[pl.DataFrame], count: int) -> Iterator[pl.DataFrame]:
+    """The first rows of some frames, of which no more than needed are made."""
+    for frame in frames:
+        yield frame.head(count)
+        count -= frame.height
+        if count <= 0:
+            return

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import Place
-from stateplan.common.options import Option, OptionType, Role, parse_value
+from stateplan.common.options import Option, OptionType, Role, parallelism, parse_value
 from stateplan.common.types import LogicalType
 from stateplan.connectors.datagen_columns import FIELD_OPTIONS, column_plans
 from stateplan.connectors.protocol import Connector, RangeSource, Source, SourceTable
@@ -86,13 +86,7 @@ class Datagen(Connector):
     options = (
         Option("rows-per-second", OptionType.LONG, "Rows per second.", default=10000, minimum=1),
         _NUMBER_OF_ROWS,
-        Option(
-            "scan.parallelism",
-            OptionType.INTEGER,
-            "Number of parallel readers.",
-            minimum=1,
-            no_effect="the number of readers does not affect the rows",
-        ),
+        parallelism(Role.SOURCE, "the number of readers does not affect the rows"),
         *FIELD_OPTIONS,
     )
     roles = (Role.SOURCE,)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
 from stateplan.common.files import HADOOP, handed_file, plain_path, safe_url, scheme_of
-from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag
+from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag, parallelism
 from stateplan.connectors.formats.base import Decoder, Encoder
 from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
@@ -33,7 +33,6 @@ from stateplan.connectors.protocol import (
     Source,
     SourceTable,
 )
-from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.sink_epochs import EpochOrder, Mark, refusal, written_before
 from stateplan.connectors.splits import FileSplit
 from stateplan.connectors.staging import Staging
@@ -99,14 +98,7 @@ class Filesystem(Connector):
             ),
             role=Role.SOURCE,
         ),
-        Option(
-            "sink.parallelism",
-            OptionType.INTEGER,
-            "Number of parallel writers.",
-            role=Role.SINK,
-            minimum=1,
-            no_effect="the number of files depends on the partitions of the micro-batch",
-        ),
+        parallelism(Role.SINK, "the number of files depends on the partitions of the micro-batch"),
         *alike(
             Option(f"{_ROLLING}file-size", _SIZE, "File size at which the sink starts a new file.", 134217728),
             Option(f"{_ROLLING}rollover-interval", _TIME, "Maximum time that a file stays open.", 1800000),
@@ -256,16 +248,10 @@ class Files(FileSource):
             yield from self._frames(path)
 
     def _frames(self, path: str) -> Iterator[pl.DataFrame]:
+        from stateplan.common.small_frames import first_rows
+
         frames = self.decoder.read(path)
-        if self.limit is None:
-            yield from _join_frames(frames)
-            return
-        left = self.limit
-        for frame in frames:
-            yield frame.head(left)
-            left -= frame.height
-            if left <= 0:
-                return
+        return _join_frames(frames) if self.limit is None else first_rows(frames, self.limit)
 
 
 _FRAME_BYTES = 16 << 20
@@ -306,8 +292,9 @@ class _LookedUp(Lookup):
     def size(self) -> int | None:
         return None if scheme_of(self.path) in HADOOP else sum(file.size for file in table_files(self.path))
 
-    def retrying(self, key_retries: KeyRetries) -> Lookup:
-        return self if self.reload else super().retrying(key_retries)
+    @property
+    def is_final(self) -> bool:  # type: ignore[override]  # read only
+        return bool(self.reload)
 
     def rows(self, now: int, keys: pl.DataFrame | None) -> pl.DataFrame:
         import polars as pl

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from stateplan.common.changelog import KIND, MODES, ChangelogMode, RowKind, column
 from stateplan.common.disk import output_error
-from stateplan.common.options import Option, OptionType, Role, flag
+from stateplan.common.options import Option, OptionType, Role, flag, parallelism
 from stateplan.common.types import LogicalType
 from stateplan.connectors.protocol import Connector, Sink, SinkTable
 
@@ -41,14 +41,7 @@ class Print(Connector):
             values=("retract", "upsert", "upsert-key-delete", "append"),
             exact=True,
         ),
-        Option(
-            "sink.parallelism",
-            OptionType.INTEGER,
-            "Number of parallel writers.",
-            role=Role.SINK,
-            minimum=1,
-            no_effect="there is one writer",
-        ),
+        parallelism(Role.SINK, "there is one writer"),
     )
     roles = (Role.SINK,)
     sink_abilities = frozenset({"Partitioning"})

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place, StateplanError
-from stateplan.common.options import Option, OptionType, Role, alike, flag, parse_instant
+from stateplan.common.options import Option, OptionType, Role, alike, flag, options_below, parallelism, parse_instant
 from stateplan.connectors.delta.properties import PROPERTIES, properties_of
 from stateplan.connectors.delta.schema import check_columns, check_partitions
 from stateplan.connectors.delta.sink import AppendSink, MergeSink, Target
@@ -148,13 +148,7 @@ class Delta(Connector):
                 default="snappy",
                 values=("snappy", "gzip", "zstd", "lz4", "brotli", "uncompressed"),
             ),
-            Option(
-                "sink.parallelism",
-                OptionType.INTEGER,
-                "Number of parallel writers.",
-                minimum=1,
-                no_effect="the number of files depends on the partitions of the micro-batch",
-            ),
+            parallelism(Role.SINK, "the number of files depends on the partitions of the micro-batch"),
             role=Role.SINK,
         ),
     )
@@ -177,7 +171,7 @@ class Delta(Connector):
         return UPSERT
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
-        return places_of({key.removeprefix(STORAGE): text for key, text in options.items() if key.startswith(STORAGE)})
+        return places_of(options_below(options, STORAGE))
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         path = {TABLE_PATH: options[TABLE_PATH]} if TABLE_PATH in options else {}

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 from stateplan.common.errors import CatalogError, DataError
 from stateplan.common.files import absolute, local_path, rooted_path
-from stateplan.common.options import Option, OptionType
+from stateplan.common.options import Option, OptionType, options_below
 from stateplan.common.secrets import resolve_references
 from stateplan.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.connectors.delta.folders import table_folders
@@ -49,7 +49,7 @@ class DeltaCatalogType(CatalogType):
     paths = ("warehouse",)
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
-        return places_of({key.removeprefix(STORAGE): text for key, text in options.items() if key.startswith(STORAGE)})
+        return places_of(options_below(options, STORAGE))
 
     def open(self, name: str, options: Mapping[str, str]) -> ExternalCatalog:
         return DeltaCatalog(name, options, self.value(options, "default-database"))

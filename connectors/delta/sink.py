@@ -312,7 +312,8 @@ class AppendSink(DeltaSink):
         from stateplan.connectors.delta.rows import Writer
 
         target = self.target
-        return Writer(target.location, target.fields, target.partitions, _prefix(target.uid), target.compression)
+        prefix = "part-" + hashlib.sha1(target.uid.encode(), usedforsecurity=False).hexdigest()[:12]
+        return Writer(target.location, target.fields, target.partitions, prefix, target.compression)
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         if not frame.height:
@@ -483,7 +484,3 @@ def _quote(name: str) -> str:
 def _place(partition: Mapping[str, str | None]) -> str:
     """A partition as text."""
     return json.dumps(sorted(partition.items()))
-
-
-def _prefix(uid: str) -> str:
-    return "part-" + hashlib.sha1(uid.encode(), usedforsecurity=False).hexdigest()[:12]

@@ -348,7 +348,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         self._latest_after(end)
         stamps = dict(self.log.versions())
         position, at, last = begin, None, 0
-        while not _reaches(position, end):
+        while _order(position) < _order(end):
             version = position["version"]
             # Part of a version, where the job has not read more.
             after = end if version == end["version"] else _offset(end["table"], version + 1)
@@ -486,24 +486,11 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
     # ---- reading ---------------------------------------------------------------------------------------------------
 
     def read(self, split: DeltaSplit) -> Iterator[pl.DataFrame]:
+        from stateplan.common.small_frames import first_rows
         from stateplan.connectors.delta.rows import Reader
 
-        changes = self.rules.change_feed
-        reader = Reader(self.location, self.columns, self.metadata, changes)
-        left = self.limit
-        for frame in reader.read(split.file):
-            if left is None:
-                yield frame
-                continue
-            yield frame.head(left)
-            left -= frame.height
-            if left <= 0:
-                return
-
-
-def _reaches(position: Offset, end: Offset) -> bool:
-    """Whether a position is at another one, or behind it."""
-    return _order(position) >= _order(end)
+        frames = Reader(self.location, self.columns, self.metadata, self.rules.change_feed).read(split.file)
+        return frames if self.limit is None else first_rows(frames, self.limit)
 
 
 def _order(position: Offset) -> tuple[int, bool, int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from stateplan.common.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.common.errors import CatalogError, DataError, Place
 from stateplan.common.files import absolute, driver_errors, filesystem_of, local_path, modified
-from stateplan.common.options import Option, OptionType, OptionValues, Role, flag, parse_value
+from stateplan.common.options import Option, OptionType, OptionValues, Role, flag, options_below, parse_value
 from stateplan.common.types import LogicalType
 
 if TYPE_CHECKING:
@@ -57,8 +57,7 @@ def skipping(prefix: str, fail_on_missing: bool, subject: str) -> str:
 def format_options(options: Mapping[str, str], key: str) -> Mapping[str, str]:
     """The options of a table as the format sees them that the option ``key`` names: for ``value.format`` those that
     begin with ``value.``, without it."""
-    prefix = key.removesuffix("format")
-    return {k.removeprefix(prefix): text for k, text in options.items() if k.startswith(prefix)} if prefix else options
+    return options_below(options, key.removesuffix("format"))
 
 
 class Decoder(Protocol):

@@ -10,7 +10,7 @@ from typing import Any
 
 from stateplan.common.changelog import UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place
-from stateplan.common.options import Option, OptionType, Role, alike
+from stateplan.common.options import Option, OptionType, Role, alike, parallelism
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.address import database_of, places_of, properties_of, server_of
 from stateplan.connectors.jdbc.columns import check_types, split_name
@@ -212,13 +212,7 @@ _SINK = alike(
         default=3,
         minimum=0,
     ),
-    Option(
-        "sink.parallelism",
-        OptionType.INTEGER,
-        "How many tasks write.",
-        minimum=1,
-        no_effect=f"{_ONE_TRANSACTION}, by the driver",
-    ),
+    parallelism(Role.SINK, f"{_ONE_TRANSACTION}, by the driver"),
     role=Role.SINK,
 )
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import unquote, unquote_plus
 
 from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.options import options_below
 from stateplan.common.redaction import is_secret
 from stateplan.common.secrets import resolve_references, server_url
 from stateplan.connectors.jdbc.postgres import Server
@@ -157,8 +158,7 @@ def server_of(
 
 def properties_of(options: Mapping[str, str]) -> dict[str, str]:
     """The options ``properties.*`` of a table or a catalog, without the prefix."""
-    prefix = "properties."
-    return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
+    return options_below(options, "properties.")
 
 
 def places_of(url: str, properties: Mapping[str, str]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -160,17 +160,7 @@ def time_of_day(text: str) -> int | None:
         parsed_time = time.fromisoformat(text)
     except ValueError:
         return None
-    local = datetime(
-        2000,
-        1,
-        2,
-        parsed_time.hour,
-        parsed_time.minute,
-        parsed_time.second,
-        parsed_time.microsecond,
-        tzinfo=parsed_time.tzinfo or UTC,
-    )
-    utc = local.astimezone(UTC)
+    utc = datetime.combine(date(2000, 1, 2), parsed_time, parsed_time.tzinfo or UTC).astimezone(UTC)
     midnight = utc.replace(hour=0, minute=0, second=0, microsecond=0)
     return (utc - midnight) // timedelta(milliseconds=1)
 

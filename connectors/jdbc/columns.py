@@ -5,6 +5,7 @@ Source: Flink's ``PostgresTypeMapper``, ``PostgresDialect`` and ``PostgresDialec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -101,34 +102,20 @@ class TableInfo:
         return by_name.get(name) or by_name.get(name.lower())
 
 
+_PART = re.compile(r'(?:"((?:[^"]|"")+)"|([^".][^.]*))(\.|\Z)')
+
+
 def split_name(text: str) -> list[str] | None:
     """The parts of ``schema.table``, whose parts may appear in double quotes; None for a text that is not a name."""
     parts: list[str] = []
-    at = 0
-    while True:
-        if text[at : at + 1] == '"':
-            end, part = at + 1, ""
-            while True:
-                stop = text.find('"', end)
-                if stop < 0:
-                    return None
-                part += text[end:stop]
-                end = stop + 1
-                if text[end : end + 1] != '"':
-                    break
-                part, end = part + '"', end + 1
-            parts.append(f'"{part}')
-            at = end
-        else:
-            end = text.find(".", at)
-            end = len(text) if end < 0 else end
-            parts.append(text[at:end])
-            at = end
-        if not parts[-1].strip('"') or (at < len(text) and text[at] != "."):
+    at, more = 0, True
+    while more:
+        match = _PART.match(text, at)
+        if match is None or (match[1] and not match[1].strip('"')):
             return None
-        if at == len(text):
-            return parts
-        at += 1
+        parts.append(match[2] or '"' + match[1].replace('""', '"'))
+        at, more = match.end(), match[3] == "."
+    return parts
 
 
 def _is(column: str, part: str) -> str:

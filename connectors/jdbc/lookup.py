@@ -12,7 +12,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import polars as pl
+import pyarrow as pa
 
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Fields
@@ -39,9 +42,6 @@ from stateplan.connectors.jdbc.columns import (
 from stateplan.connectors.jdbc.postgres import Server, close, persistent, quote_name, receiving
 from stateplan.connectors.protocol import Lookup, SourceTable
 from stateplan.connectors.retries import KeyRetries
-
-if TYPE_CHECKING:
-    import polars as pl
 
 T = TypeVar("T")
 
@@ -102,8 +102,6 @@ class JdbcLookup(Lookup):
             return resources.full_cache(self.caching.full).rows(_clock, lambda: self._all(resources))
         if keys is None or not keys.columns:
             return self._all(resources)
-        import polars as pl
-
         # Equal arrays are found among the rows.
         keys = keys.select(c for c in keys.columns if self.fields[int(c[1:])][1].root != "ARRAY").unique()
         if not keys.columns:
@@ -125,8 +123,6 @@ class JdbcLookup(Lookup):
 
     def _read(self, resources: _Resources, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of distinct keys."""
-        import polars as pl
-
         parts = [keys.slice(at, _KEYS) for at in range(0, keys.height, _KEYS)] or [keys]
 
         def one(part: pl.DataFrame) -> pl.DataFrame:
@@ -285,8 +281,6 @@ class _Query:
 
     def rows_of(self, keys: pl.DataFrame) -> pl.DataFrame:
         """The rows of some keys; maybe more."""
-        import pyarrow as pa
-
         fields = [self.columns[i] for i in positions(keys.columns)]
         keys = _askable(keys, fields)
         if not keys.height:
@@ -312,8 +306,6 @@ def _match_rows(lookup: JdbcLookup, connection: Any) -> tuple[TableInfo, list[tu
 
 def _askable(keys: pl.DataFrame, fields: list[tuple[Column, LogicalType]]) -> pl.DataFrame:
     """The keys that can be values of their columns: a text that is not a UUID finds nothing, and is not an error."""
-    import polars as pl
-
     for name, (column, data_type) in zip(keys.columns, fields, strict=True):
         if data_type.is_string and column.type == "uuid":
             keys = keys.filter(pl.col(name).str.contains(_UUID))
@@ -330,8 +322,6 @@ _BOUNDS = {"int2": (-(2**15), 2**15 - 1), "int4": (-(2**31), 2**31 - 1), "oid": 
 
 def _texts(keys: pl.DataFrame, name: str) -> Any:
     """Key values as texts that PostgreSQL reads."""
-    import polars as pl
-
     values = keys[name]
     if isinstance(values.dtype, pl.Binary):
         return ("\\x" + values.bin.encode("hex")).to_list()

@@ -16,7 +16,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind
 from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
@@ -42,9 +44,6 @@ from stateplan.connectors.sink_epochs import (
     statement_of,
     written_before,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 EPOCHS = "stateplan_epochs"
 """The table with the last micro-batch of each sink, in the schema of the table that is written."""
@@ -231,8 +230,6 @@ class JdbcSink(Sink):
 
     def _last(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows that count: with a primary key, the last change of each key. Raises DataError DATA433."""
-        import polars as pl
-
         if not self.primary_key:
             if KIND in frame.columns:
                 wrong = frame.filter(pl.col(KIND) != int(RowKind.INSERT))
@@ -253,8 +250,6 @@ class JdbcSink(Sink):
             self._owner = owner
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
-        import polars as pl
-
         if not parts:
             return
         if self._owner is None:
@@ -509,8 +504,6 @@ class JdbcSink(Sink):
         self.ledger.note(self._place, epoch)
 
     def _move(self, cursor: Any, target: Target, frame: pl.DataFrame) -> None:
-        import polars as pl
-
         if not target.key:
             if target.is_direct:
                 named_rows = frame.rename({f"c{i}": column.name for i, (column, _) in enumerate(target.columns)})

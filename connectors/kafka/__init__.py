@@ -14,7 +14,7 @@ from typing import Any
 
 from stateplan.common.changelog import INSERT_ONLY, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place
-from stateplan.common.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike
+from stateplan.common.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike, options_below, parallelism
 from stateplan.connectors.alignment import check_alignment
 from stateplan.connectors.formats.base import Fields, Format
 from stateplan.connectors.history import BACKFILL_FROM
@@ -23,6 +23,7 @@ from stateplan.connectors.kafka.tables import (
     check_bounds,
     check_formats,
     check_group,
+    check_sink,
     check_topic,
     layout_of,
     topics_of,
@@ -86,13 +87,7 @@ _BOUNDS = alike(
         "End for the mode `timestamp`, ms since 1970. Reading ends before the first message of that time or later.",
         minimum=0,
     ),
-    Option(
-        "scan.parallelism",
-        OptionType.INTEGER,
-        "Parallelism of the source.",
-        minimum=1,
-        no_effect="partitions are spread over the tasks of the job, and large ones over several",
-    ),
+    parallelism(Role.SOURCE, "partitions are spread over the tasks of the job, and large ones over several"),
     Option(
         "scan.max-rows-per-batch",
         _LONG,
@@ -184,13 +179,7 @@ _SINKS = alike(
         values=("DEFAULT", "INCREMENTING", "POOLING"),
         no_effect="a sink has one transactional id",
     ),
-    Option(
-        "sink.parallelism",
-        OptionType.INTEGER,
-        "Number of parallel writers.",
-        minimum=1,
-        no_effect="the number of writers depends on the partitions of the micro-batch",
-    ),
+    parallelism(Role.SINK, "the number of writers depends on the partitions of the micro-batch"),
     role=Role.SINK,
 )
 
@@ -242,10 +231,10 @@ class _Topics(Connector):
         return options if self.is_bounded(options) else {**options, "scan.bounded.mode": "latest-offset"}
 
     def places(self, options: Mapping[str, str]) -> Iterator[str]:
-        return places_of(_properties(options))
+        return places_of(options_below(options, PREFIX))
 
     def programs(self, options: Mapping[str, str]) -> Iterator[str]:
-        return programs_of(_properties(options))
+        return programs_of(options_below(options, PREFIX))
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         topic_options = {key: options[key] for key in ("topic", "topic-pattern") if key in options}
@@ -266,7 +255,7 @@ class _Topics(Connector):
         if "@" in options.get(servers, ""):
             login = [f"{PREFIX}sasl.username", f"{PREFIX}sasl.password"]
             raise OptionError("OPT147.user", key=servers, options=login, place=place)
-        check({k.removeprefix(PREFIX): text for k, text in options.items() if k.startswith(PREFIX)}, place)
+        check(options_below(options, PREFIX), place)
 
     def check_role(self, options: Mapping[str, str], role: Role, place: Place | None) -> None:
         check_topic(options, place)
@@ -274,8 +263,6 @@ class _Topics(Connector):
             check_alignment(options, place)
             check_bounds(options, not self.upsert, place)
         else:
-            from stateplan.connectors.kafka.sink import check_sink
-
             check_sink(options, place)
 
     def check_keys(
@@ -385,8 +372,3 @@ class UpsertKafka(_Topics):
         if "key.format" not in options:
             raise OptionError("OPT137.format", place=place)
         super().check_schema(options, fields, place)
-
-
-def _properties(options: Mapping[str, str]) -> dict[str, str]:
-    """The options ``properties.*``, without the prefix."""
-    return {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}

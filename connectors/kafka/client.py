@@ -19,6 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import OptionError, RunError, StateplanError
+from stateplan.common.options import options_below
 from stateplan.common.redaction import is_secret, without
 from stateplan.common.secrets import resolve_references, unresolved
 from stateplan.connectors.extras import require
@@ -149,8 +150,7 @@ class Brokers:
     @staticmethod
     def of(table: Table) -> Brokers:
         """Those of a table, whose options have been checked."""
-        properties = {k.removeprefix(PREFIX): text for k, text in table.options.items() if k.startswith(PREFIX)}
-        return Brokers(table.name, table.connector.name, properties)
+        return Brokers(table.name, table.connector.name, options_below(table.options, PREFIX))
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError
 from stateplan.connectors.formats.base import MessageEncoder, format_options
 from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.protocol import SinkTable
-
-if TYPE_CHECKING:
-    import polars as pl
 
 KEY, VALUE, TIMESTAMP, HEADERS, TOPIC = "key", "value", "timestamp", "headers", "topic"
 """Columns of a frame of messages. ``key`` and ``value`` are Binary, NULL if a message has none; a value of NULL is a
@@ -79,8 +77,6 @@ class RowEncoder:
             DataError: DATA2xx, for a value that a format cannot hold; DATA420, for a topic that is not one of the
                 table's; DATA423, for a time that a message cannot have.
         """
-        import polars as pl
-
         if self.upsert:
             frame = self._last_changes(frame)
         out = {KEY: self._keys(frame), VALUE: self._values(frame)}
@@ -99,15 +95,11 @@ class RowEncoder:
         return frame.unique(keys, keep="last", maintain_order=True)
 
     def _keys(self, frame: pl.DataFrame) -> pl.Series:
-        import polars as pl
-
         if self.key is None:
             return pl.Series([None], dtype=pl.Binary).new_from_index(0, frame.height)
         return self.key.messages(_pick_columns(frame, self.key_columns))
 
     def _values(self, frame: pl.DataFrame) -> pl.Series:
-        import polars as pl
-
         if not self.upsert:
             kinds = [frame[KIND]] if KIND in frame.columns else []
             return self.value.messages(_pick_columns(frame, self.value_columns).with_columns(kinds))
@@ -144,8 +136,6 @@ def _times(instants: pl.Series) -> pl.Series:
 
 def _pick_columns(frame: pl.DataFrame, positions: tuple[int, ...]) -> pl.DataFrame:
     """Some columns, as the columns of a message."""
-    import polars as pl
-
     if not positions:
         return pl.DataFrame(height=frame.height)
     return frame.select(pl.col(column(i)).alias(column(n)) for n, i in enumerate(positions))

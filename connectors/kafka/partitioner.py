@@ -7,12 +7,10 @@ Source: Flink's ``KafkaConnectorOptionsUtil.getFlinkKafkaPartitioner``, Kafka's 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    import polars as pl
-    from numpy.typing import NDArray
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
 
 _ANY = -1
 _SEED, _FACTOR = 0x9747B28C, 0x5BD1E995
@@ -38,8 +36,6 @@ class Partitioner:
             writer: number of the task that writes.
             first: how many messages arrived before.
         """
-        import numpy as np
-
         if self.kind == "round-robin":
             return np.arange(first, first + messages).astype(np.int32) % partitions
         return np.full(messages, writer % partitions if self.kind == "fixed" else _ANY, np.int32)
@@ -58,8 +54,6 @@ def side_by_side(keys: pl.Series, partitions: int) -> NDArray[np.intp]:
     Returns:
         Their positions.
     """
-    import numpy as np
-
     partition_of_key = (murmur2(keys.fill_null(b"")) & 0x7FFFFFFF) % partitions
     return np.argsort(partition_of_key.astype(np.min_scalar_type(partitions)), kind="stable")
 
@@ -70,9 +64,6 @@ def murmur2(data: pl.Series) -> NDArray[np.uint32]:
     Args:
         data: Binary, without NULL.
     """
-    import numpy as np
-    import polars as pl
-
     array = data.to_arrow(compat_level=pl.CompatLevel.oldest())
     _, ends, data_buffer = array.buffers()
     places = np.frombuffer(ends, np.int64, count=len(array) + 1, offset=8 * array.offset)

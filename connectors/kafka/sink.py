@@ -15,49 +15,23 @@ from __future__ import annotations
 import io
 import struct
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from stateplan.common.errors import OptionError, Place, StateplanError
+import polars as pl
+import pyarrow as pa
+
+from stateplan.common.errors import OptionError, StateplanError
 from stateplan.connectors.kafka.client import Brokers
 from stateplan.connectors.kafka.encode import RowEncoder
 from stateplan.connectors.kafka.partitioner import Partitioner
 from stateplan.connectors.kafka.producer import forget, give_up, shared_outbox
-from stateplan.connectors.kafka.properties import PREFIX
-from stateplan.connectors.kafka.tables import topics_of
+from stateplan.connectors.kafka.tables import check_sink, topics_of
+from stateplan.connectors.kafka.transactions import Transactions
 from stateplan.connectors.protocol import Sink, SinkTable
 
-if TYPE_CHECKING:
-    import polars as pl
-
-    from stateplan.connectors.kafka.transactions import Transactions
-
 _HEAD = struct.Struct("<i")
-
-
-def check_sink(options: Mapping[str, str], place: Place | None = None) -> None:
-    """Checks the options of a table that is written.
-
-    Args:
-        options: the options of the table, as written.
-        place: where it is written.
-
-    Raises:
-        OptionError: OPT141, transactions without a name; OPT142, a partitioner that does not suit keys; OPT143, a
-            setting that contradicts exactly-once.
-    """
-    if options.get("sink.partitioner") == "round-robin" and "key.fields" in options:
-        raise OptionError("OPT142", place=place)
-    if options.get("sink.delivery-guarantee", "").lower() != "exactly-once":
-        return
-    if not options.get("sink.transactional-id-prefix"):
-        raise OptionError("OPT141", place=place)
-    for key, text in options.items():
-        name = key.removeprefix(PREFIX)
-        safe = text.lower() in ("true", "all", "-1")
-        if name in ("enable.idempotence", "acks", "request.required.acks") and not safe:
-            raise OptionError("OPT143", key=name, text=text, place=place)
 
 
 @dataclass(frozen=True)
@@ -150,9 +124,6 @@ class TransactionalSink(KafkaSink):
         self._transactions().begin()
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
-        import polars as pl
-        import pyarrow as pa
-
         table = self.rows.messages(frame).to_arrow(compat_level=pl.CompatLevel.oldest())
         out = io.BytesIO()
         out.write(_HEAD.pack(_writer()))
@@ -161,9 +132,6 @@ class TransactionalSink(KafkaSink):
         return out.getvalue()
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
-        import polars as pl
-        import pyarrow as pa
-
         def decoded() -> Iterator[tuple[int, pl.DataFrame]]:
             for part in parts:
                 stream = pa.ipc.open_stream(memoryview(part)[_HEAD.size :])
@@ -185,8 +153,6 @@ class TransactionalSink(KafkaSink):
             self._open.pop().close()
 
     def _transactions(self) -> Transactions:
-        from stateplan.connectors.kafka.transactions import Transactions
-
         if not self._open:
             target = (self.topic, self.topics, self.pattern)
             self._open.append(Transactions(self.brokers, self.name, *target, self.partitioner, self.rows.upsert))

@@ -259,3 +259,27 @@ def layout_of(
         raise OptionError("OPT140", key="key.fields-prefix", what="values without the columns of the key", place=place)
     value = tuple(i for i in range(len(names)) if everything or i not in key)
     return Layout(key, value, prefix)
+
+
+def check_sink(options: Mapping[str, str], place: Place | None = None) -> None:
+    """Checks the options of a table that is written.
+
+    Args:
+        options: of the table, as written.
+        place: where it is written.
+
+    Raises:
+        OptionError: OPT141, transactions without a name; OPT142, a partitioner that does not suit keys; OPT143, a
+            setting that contradicts exactly-once.
+    """
+    if options.get("sink.partitioner") == "round-robin" and "key.fields" in options:
+        raise OptionError("OPT142", place=place)
+    if options.get("sink.delivery-guarantee", "").lower() != "exactly-once":
+        return
+    if not options.get("sink.transactional-id-prefix"):
+        raise OptionError("OPT141", place=place)
+    for key, text in options.items():
+        name = key.removeprefix(PREFIX)
+        safe = text.lower() in ("true", "all", "-1")
+        if name in ("enable.idempotence", "acks", "request.required.acks") and not safe:
+            raise OptionError("OPT143", key=name, text=text, place=place)
