@@ -98,6 +98,19 @@ class ExecGraph:
         """The nodes that feed ``node``, in the order of its inputs; one may appear twice."""
         return tuple(self._by_id[i] for i in self._inputs[node if isinstance(node, int) else node.id])
 
+    def upstream(
+        self, start: Iterable[ExecNode], beyond: Callable[[ExecNode], bool] = lambda node: True
+    ) -> Iterator[ExecNode]:
+        """Nodes, and those from which rows reach them, each once; not by way of nodes that ``beyond`` denies."""
+        visited_ids, stack = set[int](), list(start)
+        while stack:
+            node = stack.pop()
+            if node.id not in visited_ids:
+                visited_ids.add(node.id)
+                yield node
+                if beyond(node):
+                    stack.extend(reversed(self.inputs(node)))
+
     def consumers(self, node: ExecNode | int) -> tuple[ExecNode, ...]:
         """The nodes that ``node`` feeds, in the order of the edges; one may appear twice."""
         return tuple(self._by_id[i] for i in self._consumers[node if isinstance(node, int) else node.id])
@@ -208,12 +221,7 @@ class ExecGraph:
             raise error_at("PLAN048", "/nodes", sink=_SINK, what="sink")
         for node in self.nodes:
             self._check_inputs(node)
-        reached_ids, open_ids = set[int](), [sink.id for sink in self.sinks]
-        while open_ids:
-            current = open_ids.pop()
-            if current not in reached_ids:
-                reached_ids.add(current)
-                open_ids.extend(self._inputs[current])
+        reached_ids = {node.id for node in self.upstream(self.sinks)}
         for node in self.nodes:
             if node.id not in reached_ids:
                 raise error_at("PLAN038", self.pointer(node), id=node.id, title=node.title)

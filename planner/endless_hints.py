@@ -56,9 +56,5 @@ def _behind(graph: ExecGraph, node: ExecNode) -> Iterator[CompiledTtl]:
 
 def _in_front(graph: ExecGraph, node: ExecNode) -> Iterator[CompiledTtl]:
     """The TTLs of the nearest states whose rows reach ``node``."""
-    queue = [node]
-    while queue:
-        for source in graph.inputs(queue.pop()):
-            yield from compiled_ttls(source)
-            if not compiled_ttls(source):
-                queue.append(source)
+    for source in graph.upstream(graph.inputs(node), lambda n: not compiled_ttls(n)):
+        yield from compiled_ttls(source)

@@ -125,15 +125,6 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
 
 def _tables_text(graph: ExecGraph, node: ExecNode) -> str:
     """The tables whose rows reach ``node``."""
-    tables: dict[str, None] = {}
-    node_ids: set[int] = set()
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if current.id in node_ids:
-            continue
-        node_ids.add(current.id)
-        if isinstance(current, TableSourceScan):
-            tables[current.scan_table_source.table.summary] = None
-        stack += reversed(graph.inputs(current))
+    scans = (n for n in graph.upstream([node]) if isinstance(n, TableSourceScan))
+    tables = dict.fromkeys(scan.scan_table_source.table.summary for scan in scans)
     return f" over {', '.join(tables)}" if tables else ""

@@ -8,11 +8,10 @@ Source: Flink's ``GroupAggregationAnalyzer`` and ``NonDeterministicUpdateAnalyze
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.planner.algebra.phased import merges
 from stateplan.planner.algebra.relations import Aggregate, Calc
 from stateplan.planner.digest.expressions import physical_expression
@@ -77,18 +76,10 @@ def _warning(plan: Physical, options: Mapping[str, str], tree: Tree) -> Advice |
     varying_by_node: dict[int, list[Varying]] = {}
     for one in varying(Subject(PlanDocument.from_graph(graph), options)):
         varying_by_node.setdefault(one.node.id, []).append(one)
-    for node in _from_the_sink(graph):
+    for node in graph.upstream(graph.sinks):
         if node.id in varying_by_node:
             return Advice("WARNING", _words(varying_by_node[node.id], origins[node.id], tree), ())
     return None
-
-
-def _from_the_sink(graph: ExecGraph) -> Iterator[ExecNode]:
-    open_nodes = list(graph.sinks)
-    while open_nodes:
-        node = open_nodes.pop()
-        yield node
-        open_nodes.extend(reversed(graph.inputs(node)))
 
 
 def _words(values: Sequence[Varying], origin: Physical, tree: Tree) -> str:

@@ -149,18 +149,9 @@ class Subject:
         if cached_states is not None:
             return cached_states
         state_by_key: dict[tuple[int, int], State] = {}
-        visited_ids: set[int] = set()
-        stack = [self.graph.inputs(edge[0])[edge[1]]]
-        while stack:
-            node = stack.pop()
-            if node.id in visited_ids:
-                continue
-            visited_ids.add(node.id)
-            own = self.states.get(node.id, ())
-            if own:
-                state_by_key |= {(s.node.id, s.index): s for s in own}
-            elif not node.keeps_state:
-                stack.extend(self.graph.inputs(node))
+        start = [self.graph.inputs(edge[0])[edge[1]]]
+        for node in self.graph.upstream(start, lambda n: not (self.states.get(n.id) or n.keeps_state)):
+            state_by_key |= {(s.node.id, s.index): s for s in self.states.get(node.id, ())}
         states = self._nearest_known[edge] = tuple(state_by_key[key] for key in sorted(state_by_key))
         return states
 
