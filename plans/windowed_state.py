@@ -154,7 +154,7 @@ def _obstacle(old: WindowGroups, new: WindowGroups, merges: bool) -> str | None:
     return f"{new.texts(inexact)} cannot be merged exactly from other slices" if inexact else None
 
 
-_DROPPED = "its windows are open when slices that they contain have been dropped"
+_LACKS_SLICES = "its windows are open when slices that they contain have been dropped"
 
 
 def _missing_slices(old: Slicing, new: Slicing, watermark: int | None) -> tuple[bool, str | None]:
@@ -179,11 +179,11 @@ def _missing_slices(old: Slicing, new: Slicing, watermark: int | None) -> tuple[
         return True, None
     gaps = (needed_until - dropped)[is_short]
     if watermark is None or old.zone != "UTC" or gaps.max() >= period:
-        return False, _DROPPED
+        return False, _LACKS_SLICES
     if watermark in (NO_WATERMARK, END_OF_TIME):
         return False, None
     is_missing = (watermark + 1 - dropped[is_short]) % period < gaps
-    return False, f"{_DROPPED}, as at the watermark {_time_text(watermark)}" if is_missing.any() else None
+    return False, f"{_LACKS_SLICES}, as at the watermark {_time_text(watermark)}" if is_missing.any() else None
 
 
 def _time_text(millis: int) -> str:
