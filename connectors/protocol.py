@@ -127,8 +127,7 @@ class SinkTable(Table):
     """A table that is written.
 
     Attributes:
-        uid: the uid of the sink in this checkpoint: names what another job, or another checkpoint, must not take for
-            its own.
+        uid: the uid of the sink in this checkpoint: what it names belongs to no other job and to no other checkpoint.
         overwrite: whether the statement is INSERT OVERWRITE.
         metadata: key and type of the metadata that follows the physical columns in each row.
     """
