@@ -134,7 +134,7 @@ class GroupCalls:
     ) -> GroupCalls:
         """
         Args:
-            agg_calls: of the aggregate.
+            agg_calls: the calls of the aggregate.
             counts_rows: as :attr:`counts_rows`.
             row: the type of its input.
             rows: the lineage of its input.

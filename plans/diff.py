@@ -130,7 +130,7 @@ def compare(old: PlanDocument, new: PlanDocument, past: PastState | None = None)
     Args:
         old: the plan in the checkpoint.
         new: the plan to run.
-        past: of the operators of the old plan, as the checkpoint says.
+        past: the past of the operators of the old plan, as the checkpoint says.
     """
     old_side = PlanSide(old, past)
     return _Comparison(old_side, PlanSide(new, before=old_side)).run()

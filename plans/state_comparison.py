@@ -75,7 +75,7 @@ class PlanSide:
 
     Args:
         document: the plan.
-        past: of its operators, from a checkpoint.
+        past: the past of its operators, from a checkpoint.
         before: the plan that wrote the state; None if it is this one.
     """
 

@@ -66,7 +66,7 @@ class WindowGroups:
             graph: the plan.
             node: of it.
             rows: the lineage of what :meth:`reader` reads.
-            ttl: of its state.
+            ttl: the TTL of its state.
             watermark: as :attr:`watermark`.
 
         Returns:

@@ -121,7 +121,7 @@ def compare_plans(folder: AnyPath, graph: ExecGraph, options: Mapping[str, str],
     Args:
         folder: the checkpoint of the job.
         graph: the plan, whose sinks say to which of both they belong.
-        options: of the session.
+        options: the options of the session.
         origin, batch: the checkpoint that it began from, and its last micro-batch.
 
     Raises:

@@ -52,7 +52,7 @@ class Conversion(ABC):
         Args:
             tables: the old tables by name, without those that have no rows: their columns and the time of access. No
                 row is a tombstone, some may have expired.
-            watermark: of the old operator.
+            watermark: the watermark of the old operator.
         """
 
 
@@ -162,7 +162,7 @@ class SliceRows(Conversion):
         table: the name of the old table.
         columns: for each column the old one; that of the slice has the end of the old one.
         computed: what computes further columns.
-        kernel: of the new operator.
+        kernel: the kernel of the new operator.
         watermark: the one at which no slice is missing; None for any.
         misfit: the error at another one.
     """

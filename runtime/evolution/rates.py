@@ -20,8 +20,8 @@ class Rates:
     """What the metrics of a job say. Every method returns None where they do not say it.
 
     Attributes:
-        records: of its micro-batches, oldest first.
-        layout: of its checkpoint.
+        records: the records of its micro-batches, oldest first.
+        layout: the layout of its checkpoint.
         parallelism: the tasks that ran at the same time.
     """
 
