@@ -28,14 +28,14 @@ from stateplan.planner.dialect import nodes
 from stateplan.session.compiler import Compiler
 from stateplan.session.context import Context
 from stateplan.session.host import Host
-from stateplan.session.jobs import CHECKPOINT_DIR, JobEntry, JobRecord
+from stateplan.session.jobs import CHECKPOINT_DIR, JobEntry, JobRecord, PlanChange
 from stateplan.session.restart import OUTPUT
 from stateplan.session.results import TableResult, content
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
     from stateplan.runtime.checkpoint.slots import Continuation
-    from stateplan.runtime.job import Job
+    from stateplan.runtime.job import Job, Progress
     from stateplan.session.shadow import ShadowPlan
     from stateplan.session.starter import JobStarter
 
@@ -200,11 +200,15 @@ class _Alteration:
         """Changes the plan. Raises as :func:`run_alter_job`."""
         starter = self.starter(is_whole=target.continuation is not None)
         starter.check_evolution(target.document, str(self.checkpoint), target.continuation)
-        jobs = self.context.session.jobs
+        jobs, entry = self.context.session.jobs, self.entry
+        entry.change = PlanChange("stopping the job at the end of its micro-batch")
         asked_at = _now()
-        jobs.suspend(self.entry, self.place)
         try:
-            evolved, notes = starter.evolve(target.document, str(self.checkpoint), target.continuation)
+            jobs.suspend(entry, self.place)
+            evolved, notes = self._with_progress(starter).evolve(
+                target.document, str(self.checkpoint), target.continuation
+            )
+            entry.change = PlanChange("starting the new plan")
             try:
                 if target.shadow is not None:
                     target.shadow.write(self.folder)
@@ -213,9 +217,12 @@ class _Alteration:
                 remove_tree(self.folder)
                 raise
         except BaseException as error:
-            if self.entry.is_running:
+            if entry.is_running and entry.suspended:
+                entry.change = PlanChange("starting the old plan again")
                 self._go_back(error)
             raise
+        finally:
+            entry.change = None
         job = result.job
         assert job is not None
         rows = [(job.job_id.replace("-", ""), str(evolved.folder))]
@@ -224,6 +231,23 @@ class _Alteration:
         downtime = f"switched in {(_first_end(job) - since) / 1000:.1f} s"
         notes = tuple(dict.fromkeys((*target.notes, *notes, *result.notes, downtime)))
         return content("ALTER JOB", _COLUMNS, rows, notes, types=(STRING, STRING))
+
+    def _with_progress(self, starter: JobStarter) -> JobStarter:
+        """A starter whose notes and progress are shown with the job."""
+        entry = self.entry
+
+        def console(sentence: str) -> None:
+            entry.change = PlanChange(sentence)
+            if starter.console is not None:
+                starter.console(sentence)
+
+        def on_progress(progress: Progress) -> None:
+            if entry.change is not None:
+                entry.change = replace(entry.change, progress=progress)
+            if starter.on_progress is not None:
+                starter.on_progress(progress)
+
+        return replace(starter, console=console, on_progress=on_progress)
 
     def _go_back(self, error: BaseException) -> None:
         """Starts the old plan again from its own checkpoint. ``error`` says so, where it has room for that."""

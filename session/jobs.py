@@ -16,7 +16,7 @@ from stateplan.planner.catalog.functions import CatalogFunction
 
 if TYPE_CHECKING:
     from stateplan.common.paths import AnyPath
-    from stateplan.runtime.job import Job
+    from stateplan.runtime.job import Job, Progress
     from stateplan.runtime.metrics.view import JobView
 
 CHECKPOINT_DIR = "execution.checkpointing.dir"
@@ -80,6 +80,19 @@ class JobJournal(Protocol):
         """It has ended."""
 
 
+@dataclass(frozen=True)
+class PlanChange:
+    """What ALTER JOB does with a job.
+
+    Attributes:
+        stage: what it does now, in words.
+        progress: of the job that makes state from history; None if none has run since the stage began.
+    """
+
+    stage: str
+    progress: Progress | None = None
+
+
 @dataclass
 class JobEntry:
     """A job that was started here.
@@ -100,6 +113,7 @@ class JobEntry:
         savepoint: the path of the one that it was stopped with.
         record: what it takes to start it again.
         suspended: whether it is stopped to be continued, by another plan or by its own.
+        change: of its plan, while that is under way.
     """
 
     id: str
@@ -117,6 +131,7 @@ class JobEntry:
     savepoint: str | None = None
     record: JobRecord | None = field(default=None, repr=False)
     suspended: bool = False
+    change: PlanChange | None = None
 
     @property
     def is_running(self) -> bool:
@@ -285,6 +300,11 @@ class Jobs:
                 return entry
             known_ids: Sequence[str] = list(self._entries)
         raise RunError("RUN060", id=job_id, place=place, hint=nearest(hex_id(job_id), known_ids))
+
+    def successors(self) -> Mapping[str, JobEntry]:
+        """By id of a job that another one has replaced, the other one."""
+        entries = reversed(self.entries())
+        return {entry.record.replaces: entry for entry in entries if entry.record and entry.record.replaces}
 
     def stop(self, job_id: str, place: Place | None = None) -> None:
         """Stops a job after its micro-batch in hand, and waits for that.

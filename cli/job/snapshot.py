@@ -9,6 +9,8 @@ from typing import Any
 
 from stateplan.cli.job.top_text import line, table_text
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.paths import AnyPath, sorted_paths
+from stateplan.common.readable import amount
 from stateplan.plans.job_snapshot import JobPlan, Key, PlannedState, job_json
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.metrics.view import JobView, Watcher
@@ -41,13 +43,13 @@ def await_job(
         checkpoint: names its checkpoint.
         options: the options of the session.
         seconds: the longest wait for a job to start. A running job has no limit until it has figures.
-        tell: receives one note that the job does not exist yet.
+        tell: receives a note that the job does not exist yet, and others while its checkpoint is made.
         interval: seconds between two attempts.
 
     Raises:
         CheckpointError, RunError: as :func:`open_job`.
     """
-    folder, has_said = checkpoint_path(checkpoint, options), False
+    folder, last_note = checkpoint_path(checkpoint, options), ""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -59,10 +61,28 @@ def await_job(
             raise last_error
         if time.monotonic() >= deadline and running_writer(folder) is None:
             raise last_error
-        if not has_said:
-            tell(f"waiting for a job to start: {last_error.message}")
-            has_said = True
+        note = _filling_text(folder) or last_note or last_error.message
+        if note != last_note:
+            tell(f"waiting for a job to start: {note}")
+            last_note = note
         time.sleep(interval)
+
+
+def _filling_text(folder: AnyPath) -> str | None:
+    """What is done to make a checkpoint for a changed plan; None if nothing is."""
+    from stateplan.runtime.checkpoint.savepoint import BACKFILL, RECOVERING
+
+    try:
+        origin = (folder / RECOVERING).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    text, rows = f"its checkpoint is made from {origin}", 0.0
+    for part in sorted_paths(folder.glob(f"{BACKFILL}-*")):
+        with contextlib.suppress(StateplanError):
+            view = Watcher(part).look()
+            sources = view.info.operators if view is not None else ()
+            rows += sum(view.totals.get(o.uid, {}).get("rows_in", 0) for o in sources if view and o.kind == "source")
+    return f"{text}, {amount(int(rows), 'row')} of history read" if rows else text
 
 
 class JobSnapshot:

@@ -22,7 +22,7 @@ from stateplan.plans.show import show
 from stateplan.runtime.metrics.log import recent_metrics
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 from stateplan.runtime.metrics.view import JobView, OperatorView, Watcher, backlog
-from stateplan.session.jobs import JobEntry
+from stateplan.session.jobs import JobEntry, PlanChange
 
 HISTORY = 240
 """The number of micro-batches in the plots."""
@@ -98,8 +98,8 @@ class JobSnapshot:
 
     # ---- as data -----------------------------------------------------------------------------------------------
 
-    def summary(self) -> dict[str, Any]:
-        """A line of the list of jobs."""
+    def summary(self, successor: JobEntry | None = None) -> dict[str, Any]:
+        """A line of the list of jobs. ``successor`` has replaced the job."""
         entry = self.entry
         summary: dict[str, Any] = {
             "id": entry.id,
@@ -110,6 +110,8 @@ class JobSnapshot:
             "statement": clean(entry.statement)[:200],
             "error": error_json(entry.error),
             "savepoint": entry.savepoint,
+            "change": entry.change and _change_json(entry.change),
+            "successor": successor and {"id": successor.id, "checkpoint": str(successor.checkpoint)},
         }
         view = self.view() if entry.job is not None else self._last_view or entry.last
         if view is None:
@@ -124,10 +126,11 @@ class JobSnapshot:
             "batch": last and {"batch": last.batch, "ms": round(last.ms, 1), "started": last.started},
         }
 
-    def figures(self) -> dict[str, Any]:
-        """Everything that changes while the job runs; see :meth:`drawing` for the rest."""
+    def figures(self, successor: JobEntry | None = None) -> dict[str, Any]:
+        """Everything that changes while the job runs; see :meth:`drawing` for the rest. Arguments as of
+        :meth:`summary`."""
         view = self.view()
-        figures = self.summary()
+        figures = self.summary(successor)
         plan = self.plan(view)
         states: Mapping[Key, PlannedState] = {}
         if plan is not None:
@@ -261,6 +264,17 @@ def state_history(records: Sequence[BatchMetrics], info: JobInfo) -> dict[str, l
                 if uid in ids:
                     rows_by_state.setdefault(f"{ids[uid]}.{index}", []).append(rows)
     return rows_by_state
+
+
+def _change_json(change: PlanChange) -> dict[str, Any]:
+    progress = change.progress
+    forecast = progress and progress.forecast
+    return {
+        "stage": change.stage,
+        "rows": progress and progress.rows_in,
+        "share": forecast and round(forecast.share, 4),
+        "secondsLeft": forecast and forecast.seconds,
+    }
 
 
 def error_json(text: str | None) -> dict[str, Any] | None:

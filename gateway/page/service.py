@@ -53,7 +53,8 @@ class JobsPage:
                 del self._sights[job_id]
                 self._looks.pop(job_id, None)
         self._inspections.forget(job_ids)
-        return {"jobs": [self._sight(entry)[0].summary() for entry in entries]}
+        successors = self._jobs.successors()
+        return {"jobs": [self._sight(entry)[0].summary(successors.get(entry.id)) for entry in entries]}
 
     def job(self, job_id: str) -> dict[str, Any]:
         """One job. State that has not been counted for a while is counted again, because somebody looks.
@@ -66,7 +67,7 @@ class JobsPage:
         with lock:
             at, figures = self._looks.get(entry.id, (0.0, {}))
             if not figures or time.monotonic() - at > FRESH_SECONDS:
-                figures = sight.figures()
+                figures = sight.figures(self._jobs.successors().get(entry.id))
                 self._looks[entry.id] = (time.monotonic(), figures)
         if entry.is_running and figures.get("editable") and 0 < figures.get("stateBytes", 0) <= UNASKED_BYTES:
             self._inspect(entry, unasked=True)

@@ -426,7 +426,7 @@ def _entry_of(job: StoredJob) -> JobEntry:
     entry = JobEntry(
         str(record.id), record.name, record.statement, record.started or 0, None, job.ended, status, job.error
     )
-    entry.plan, entry.options = record.plan, record.options
+    entry.plan, entry.options, entry.record = record.plan, record.options, record
     with contextlib.suppress(StateplanError):
         entry.checkpoint = checkpoint_path(str(record.checkpoint), record.options)
     return entry

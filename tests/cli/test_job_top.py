@@ -243,6 +243,26 @@ def test_a_job_that_starts_is_waited_for(tmp_path: Path) -> None:
     assert done.stdout.startswith("batch 2 ") and done.stdout.endswith("stopped\n")
 
 
+def test_a_checkpoint_that_is_made_for_a_changed_plan_is_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / "ck"
+    folder.mkdir()
+    (folder / "recovering").write_text("/data/old\n")
+    timers = [
+        threading.Timer(0.8, lambda: job_checkpoint(folder / "backfill-1")),
+        threading.Timer(1.8, lambda: job_checkpoint(folder)),
+    ]
+    for timer in timers:
+        timer.start()
+    done = CliRunner().invoke(app, ["job", "top", str(folder), "--once"])
+    assert done.exit_code == 4, "it waits for nothing"
+    done = CliRunner().invoke(app, ["job", "top", str(folder), "--interval", "0.1", "--timeout", "20"])
+    for timer in timers:
+        timer.join()
+    assert done.exit_code == 0, done.stderr
+    waiting = "waiting for a job to start: its checkpoint is made from /data/old"
+    assert done.stderr == f"{waiting}\n{waiting}, 300 rows of history read\n"
+
+
 def test_waiting_for_a_job_ends_with_the_time_limit_or_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

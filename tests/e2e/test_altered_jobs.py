@@ -15,6 +15,7 @@ from stateplan.runtime.evolution import evolve
 from stateplan.runtime.job import JobStatus
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.job_alteration import beside
+from stateplan.session.jobs import JobEntry, PlanChange
 from stateplan.session.starter import JobStarter
 from tests.support.arriving import COUNTS, Work, start, until
 
@@ -35,7 +36,15 @@ def write_plan(work: Work, env: TableEnvironment, *inserts: str) -> Path:
     return path
 
 
-def test_a_job_goes_on_with_another_plan_and_its_state(work: Work) -> None:
+def test_a_job_goes_on_with_another_plan_and_its_state(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+    changes: list[PlanChange | None] = []
+
+    def note(entry: JobEntry, name: str, value: object) -> None:
+        if name == "change" and (value is None or isinstance(value, PlanChange)):
+            changes.append(value)
+        object.__setattr__(entry, name, value)
+
+    monkeypatch.setattr(JobEntry, "__setattr__", note, raising=False)
     env = work.session("first")
     env.execute_sql("SET 'pipeline.name' = 'counts of k'")
     work.add("a", (1, 2, "00:00:00"), (2, 5, "00:00:01"))
@@ -50,6 +59,14 @@ def test_a_job_goes_on_with_another_plan_and_its_state(work: Work) -> None:
     assert job.status is JobStatus.FINISHED
     jobs = {row[0]: tuple(row)[1:3] for row in env.execute_sql("SHOW JOBS").collect()}
     assert jobs == {job.job_id.replace("-", ""): ("counts of k", "FINISHED"), new_id: ("counts of k", "RUNNING")}
+    assert work.jobs.successors() == {job.job_id.replace("-", ""): work.jobs.find(new_id)}
+    stages = list(dict.fromkeys(change.stage for change in changes if change is not None))
+    assert stages[0] == "stopping the job at the end of its micro-batch" and stages[-1] == "starting the new plan"
+    backfill, loading = (next(n for n, stage in enumerate(stages) if word in stage) for word in ("history", "writing"))
+    assert 0 < backfill < loading < len(stages) - 1
+    rows = [(change.stage, change.progress.rows_in) for change in changes if change and change.progress]
+    assert rows[-1] == (stages[backfill], 2), "two rows of history are read again"
+    assert changes[-1] is None
     work.add("b", (1, 2, "00:00:02"))
     until(lambda: work.holds() == {(1, 2, 4), (2, 1, 5)}, "the counts continue")
     until(lambda: list(work.changes("values_seen")), "the second sink")

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,8 +22,10 @@ from stateplan.gateway.rest.jobs_api import POLICY, routes
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import Holder
+from stateplan.runtime.completion_forecast import Forecast
+from stateplan.runtime.job import Progress
 from stateplan.runtime.metrics.view import JobView
-from stateplan.session.jobs import JobEntry, Jobs
+from stateplan.session.jobs import JobEntry, JobRecord, Jobs, PlanChange
 from tests.gateway.gateway_page import ENDED, HEAD, Asked, served
 from tests.support.job_records import PLAN, info, job_checkpoint
 
@@ -78,6 +81,27 @@ def test_a_job_by_its_checkpoint(asked: Asked) -> None:
     history = found["history"]
     assert len(history["batch"]) == 40 and history["rowsIn"][-1] == 100 and history["rowsOut"][-1] == 150
     assert (history["storedRows"][-1], history["bytes"][-1], history["ms"][-1]) == (1059, 310_700, 500)
+
+
+def test_a_job_whose_plan_changes_says_how_far_that_is(asked: Asked, jobs: Jobs) -> None:
+    entry = jobs.find("a" * 32)
+    assert asked.get(JOB)[1]["change"] is None
+    entry.change = PlanChange("making the state of join[5] from history", Progress(rows_in=1200))
+    change = {"stage": entry.change.stage, "rows": 1200, "share": None, "secondsLeft": None}
+    assert next(job for job in asked.get("/page/jobs")[1]["jobs"] if job["id"] == entry.id)["change"] == change
+    entry.change = replace(entry.change, progress=Progress(rows_in=1500, forecast=Forecast(0.25, 7.5, None)))
+    found = next(job for job in asked.get("/page/jobs")[1]["jobs"] if job["id"] == entry.id)
+    assert found["change"] == {**change, "rows": 1500, "share": 0.25, "secondsLeft": 7.5}
+    entry.change = PlanChange("starting the new plan")
+    assert JobSnapshot(entry).summary()["change"] == {**change, "stage": "starting the new plan", "rows": None}
+
+
+def test_a_job_that_another_one_has_replaced_names_it(asked: Asked, jobs: Jobs) -> None:
+    replaced, successor = jobs.find("a" * 32), jobs.find("b" * 32)
+    assert asked.get(JOB)[1]["successor"] is None
+    successor.record, successor.checkpoint = JobRecord("orders", "ALTER JOB", replaces=replaced.id), Path("/data/ck-2")
+    found = {job["id"]: job["successor"] for job in asked.get("/page/jobs")[1]["jobs"]}
+    assert found == {replaced.id: {"id": successor.id, "checkpoint": "/data/ck-2"}, successor.id: None}
 
 
 def test_a_job_that_continues_has_its_state_before_its_first_micro_batch(jobs: Jobs) -> None:

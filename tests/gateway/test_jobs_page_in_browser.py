@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,10 @@ from stateplan.gateway.page.service import JobsPage
 from stateplan.gateway.rest.jobs_api import routes
 from stateplan.plans.job_snapshot import JobPlan
 from stateplan.runtime.checkpoint.live_ttl import Setting, StateTtl, editing, read_ttls
+from stateplan.runtime.completion_forecast import Forecast
+from stateplan.runtime.job import Progress
 from stateplan.session.environment import TableEnvironment
-from stateplan.session.jobs import JobEntry, Jobs
+from stateplan.session.jobs import JobEntry, JobRecord, Jobs, PlanChange
 from tests.gateway.gateway_page import ENDED, served
 from tests.support.job_records import PLAN, job_checkpoint
 
@@ -126,6 +129,32 @@ def test_the_list_is_filtered_by_keyboard(opened: Any) -> None:
     page.press("Enter")
     page.get_by_text("DATA301: ").wait_for()
     assert page.get_by_text("Remedy: ").is_visible() and page.get_by_text("Cause: ").is_visible()
+
+
+def test_a_job_whose_plan_changes_and_the_one_that_replaces_it(browser: Any, tmp_path: Path) -> None:
+    jobs = ended_jobs(tmp_path)
+    entry, successor = jobs.find(DONE), jobs.find(FAILED)
+    entry.status, entry.ended = "RESTARTING", None
+    entry.change = PlanChange("making the state of join[5] from history", Progress(rows_in=1200))
+    with served(app_of(jobs)) as address:
+        page = Opened(browser, address, WIDE)
+        expect(page.get_by_role("row", name="orders").get_by_text("Changing", exact=True)).to_be_visible()
+        page.get_by_role("link", name="orders").click()
+        stage = page.get_by_text(
+            "Its plan changes: making the state of join[5] from history, 1,200 rows of history read"
+        )
+        expect(stage).to_be_visible()
+        entry.change = replace(entry.change, progress=Progress(rows_in=1500, forecast=Forecast(0.25, 7.5, None)))
+        expect(page.get_by_text("1,500 rows of history read, 25%, about 7 s left")).to_be_visible()
+        entry.change, entry.status, entry.ended = None, "FINISHED", ENDED
+        successor.record = JobRecord("orders", "ALTER JOB", replaces=entry.id)
+        successor.checkpoint = tmp_path / "ck-2"
+        expect(page.get_by_text(f"with the checkpoint {tmp_path / 'ck-2'}")).to_be_visible()
+        expect(page.get_by_text("Its plan changes")).to_be_hidden()
+        page.get_by_role("link", name=FAILED).click()
+        expect(page.get_by_role("heading", name="<b>broken</b>")).to_be_visible()
+        assert page.said == []
+        page.context.close()
 
 
 def test_a_job_that_there_is_not(opened: Any) -> None:

@@ -65,3 +65,12 @@ export const clock = (ms) => {
 export const ttl = (text) => (text === "0 ms" ? "never" : text);
 
 export const plural = (number, noun, more = `${noun}s`) => `${count(number)} ${number === 1 ? noun : more}`;
+
+/** What happens while the plan of a job changes. */
+export const changeText = (change) => {
+  const parts = [change.stage];
+  if (change.rows !== null) parts.push(`${count(change.rows)} rows of history read`);
+  if (change.share !== null) parts.push(share(change.share));
+  if (change.secondsLeft !== null) parts.push(`about ${span(1000 * change.secondsLeft)} left`);
+  return parts.join(", ");
+};

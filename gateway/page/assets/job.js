@@ -10,7 +10,7 @@ import { errorPart } from "./error.js";
 import { operatorsPart } from "./operators.js";
 import { planPart } from "./plan.js";
 import { statesPart } from "./states.js";
-import { bytes, clock, instant, plural, rate, share, span, took } from "./format.js";
+import { bytes, changeText, clock, instant, plural, rate, share, span, took } from "./format.js";
 
 const TILES = ["Rows in/s", "Rows out/s", "Last micro-batch", "Load", "Input done", "To come", "Stored state", "Event time"];
 const HINTS = {
@@ -70,6 +70,9 @@ export const jobView = (path, changed) => {
   const facts = h("p", { class: "dim facts" });
   const hand = h("p", { class: "dim" });
   const saved = h("p", { hidden: true });
+  const changing = h("p", { class: "note", role: "status", hidden: true });
+  const successor = h("a", {});
+  const replaced = h("p", { hidden: true }, "Another plan continues with its state: job ", successor, h("span", {}));
   const dialog = stopDialog(path, changed);
   const stop = h("button", { type: "button", class: "danger", hidden: true, onclick: dialog.open }, "Stop job");
   const failure = errorPart();
@@ -86,7 +89,7 @@ export const jobView = (path, changed) => {
 
   const tick = () => {
     if (job === null) return;
-    const times = job.status === "RUNNING" ? `started ${instant(job.started)}, runs for ${duration(job)}` : `started ${instant(job.started)}, ended after ${duration(job)}`;
+    const times = job.ended === null ? `started ${instant(job.started)}, runs for ${duration(job)}` : `started ${instant(job.started)}, ended after ${duration(job)}`;
     say(facts, `${job.id}, ${job.started ? times : statusName(job.status).toLowerCase()}`);
     const inHand = job.running && job.batchInHand !== null && job.batchInHand !== undefined;
     say(hand, inHand ? `Micro-batch ${job.batchInHand} runs for ${span(now() - job.batchInHandSince)}.` : "");
@@ -95,7 +98,7 @@ export const jobView = (path, changed) => {
   };
 
   return {
-    node: h("div", { class: "page" }, head, facts, saved, failure.node, problem.node, figures.node, hand, ...parts.map((part) => part.node), dialog.node),
+    node: h("div", { class: "page" }, head, facts, changing, replaced, saved, failure.node, problem.node, figures.node, hand, ...parts.map((part) => part.node), dialog.node),
     title: () => (job ? `${job.name} - stateplan` : "Job - stateplan"),
     tick,
     update: (found) => {
@@ -106,6 +109,14 @@ export const jobView = (path, changed) => {
       show(stop, job.status === "RUNNING");
       show(saved, Boolean(job.savepoint));
       say(saved, job.savepoint ? `Stopped with the savepoint ${job.savepoint}` : "");
+      show(changing, Boolean(job.change));
+      say(changing, job.change ? `Its plan changes: ${changeText(job.change)}` : "");
+      show(replaced, Boolean(job.successor));
+      if (job.successor) {
+        successor.href = `#/jobs/${job.successor.id}`;
+        say(successor, job.successor.id);
+        say(replaced.lastChild, `, with the checkpoint ${job.successor.checkpoint}`);
+      }
       failure.update(job.error);
       problem.update(job.problem);
       const running = job.status === "RUNNING";

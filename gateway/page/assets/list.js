@@ -2,7 +2,7 @@
 
 import { h, keyed, row, say, show, table } from "./dom.js";
 import { now } from "./gateway.js";
-import { bytes, plural, rate, share, span, took } from "./format.js";
+import { bytes, changeText, plural, rate, share, span, took } from "./format.js";
 
 const COLUMNS = ["Job", "Status", "Duration", "Rows in/s", "Rows out/s", "State", "Last micro-batch", "Load"];
 const STATUSES = ["RUNNING", "RESTARTING", "FINISHED", "FAILED", "CANCELED"];
@@ -31,8 +31,8 @@ const jobRow = () => {
       link.title = job.statement;
       say(id, job.id);
       badge.className = `status ${job.status}`;
-      say(badge, statusName(job.status));
-      badge.title = job.error?.text ?? "";
+      say(badge, job.change ? "Changing" : statusName(job.status));
+      badge.title = job.error?.text ?? (job.change ? changeText(job.change) : "");
       const running = job.status === "RUNNING";
       say(rowsIn, running ? rate(job.rowsIn) : "");
       say(rowsOut, running ? rate(job.rowsOut) : "");
