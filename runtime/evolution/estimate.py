@@ -146,7 +146,8 @@ class Survey:
                 for source, origin in origins.items()
             }
             times = {source: rates.reading(origin, heights[source]) for source, origin in origins.items()}
-            time = rates.running(self._makers[node], _sum([rows, *heights.values()]))
+            rows_kept = sum(sizes.get(self.continuation.operators[keeper], (0, 0))[0] for keeper in keepers)
+            time = rates.running(self._makers[node], _sum([rows_kept, *heights.values()]))
             reading |= times
             running.append(time)
             costs[node] = replace(read, rows=rows, state_bytes=size, seconds=_sum([time, *times.values()]))
