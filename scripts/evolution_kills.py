@@ -3,10 +3,10 @@
     python -m scripts.evolution_kills [--kills 30] [--seed 1]
 
 The old plan has stopped. ``plan evolve --output corrections`` makes a checkpoint for another plan from its own: some
-state is carried over, some derived, some made from history, and tables get corrections. Its processes are killed at an
-instant between its start and its end. Then the same command is repeated, and the new plan reads the rest of the input.
-In the end, every sink has to hold what it holds where the new plan has read everything. Every fifth time there are no
-corrections, and the old plan continues instead.
+state is carried over, some derived, some computed from kept rows, some made from history, and tables get corrections.
+Its processes are killed at an instant between its start and its end. Then the same command is repeated, and the new
+plan reads the rest of the input. In the end, every sink has to hold what it holds where the new plan has read
+everything. Every fifth time there are no corrections, and the old plan continues instead.
 
 Exit code 1 when a sink differs.
 """
@@ -32,6 +32,8 @@ from benchmarks.harness import process_tree, run
 from tests.support.shop import BY_ITEM, BY_PRODUCT, JOINED, Shop, arrive_later, shop_after
 
 KEYED = "product STRING, n BIGINT, PRIMARY KEY (product) NOT ENFORCED"
+OUTER = JOINED.replace("JOIN", "LEFT JOIN")
+BY_TARGET = f"SELECT target, COUNT(product), SUM(id) FROM ({OUTER}) GROUP BY target"
 OLD = [
     ("counts", "product STRING, n BIGINT, s BIGINT", BY_ITEM),
     ("keyed", KEYED, "SELECT product, COUNT(*) FROM orders GROUP BY product"),
@@ -40,9 +42,10 @@ OLD = [
 NEW = [
     ("counts", "product STRING, n BIGINT, s BIGINT", BY_PRODUCT),
     ("keyed", KEYED, "SELECT product, COUNT(*) FROM orders WHERE amount > 3 AND product <> 'b' GROUP BY product"),
-    ("lines", "id BIGINT, product STRING, target STRING", JOINED.replace("JOIN", "LEFT JOIN")),
+    ("lines", "id BIGINT, product STRING, target STRING", OUTER),
+    ("targets", "target STRING, n BIGINT, s BIGINT", BY_TARGET),
 ]
-SINKS = ("counts", "keyed", "lines")
+SINKS = ("counts", "keyed", "lines", "targets")
 ROWS = 400
 ROOT = Path(__file__).parents[1]
 
