@@ -29,7 +29,8 @@ TABLES = (
     "CREATE TABLE arriving (k BIGINT, v BIGINT) WITH ('connector' = 'filesystem', 'path' = '{0}', "
     "'format' = 'parquet', 'source.monitor-interval' = '200 ms')",
     "CREATE TABLE counts (k BIGINT, n BIGINT, s BIGINT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'blackhole')",
-    "CREATE TABLE pairs (k BIGINT, v BIGINT, n BIGINT) WITH ('connector' = 'blackhole')",
+    "CREATE TABLE pairs (k BIGINT, v BIGINT, n BIGINT) WITH ("
+    "'connector' = 'filesystem', 'path' = '{0}-pairs', 'format' = 'debezium-json')",
 )
 COUNTS = "INSERT INTO counts SELECT k, COUNT(*), SUM(v) FROM arriving{where} GROUP BY k"
 PAIRS = (

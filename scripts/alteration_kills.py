@@ -127,13 +127,13 @@ def main(
         world.arrive(dice)
         world.session.start(f"EXECUTE PLAN '{world.folder / 'one.json'}'")
         _wait(world.is_right)
-        current, seconds = Current("one"), dict.fromkeys(KINDS, 40.0)
+        current, seconds = Current("one"), dict.fromkeys(KINDS, 80.0)
         kinds: Counter[str] = Counter()
         try:
             for number in range(1, kills + 1):
                 (job,) = world.running()
                 kind = dice.choice(KINDS[2:] if current.shadow is not None else KINDS[:2])
-                after, began = dice.uniform(0, seconds[kind]), time.monotonic()
+                after, began = dice.uniform(0, 1.5 * seconds[kind]), time.monotonic()
                 ended = _alter(world, current.statement(kind, job, world.folder), after)
                 if ended:
                     seconds[kind] = min(seconds[kind], time.monotonic() - began)
