@@ -173,16 +173,16 @@ def _missing_slices(old: Slicing, new: Slicing, watermark: int | None) -> tuple[
     slices = new.slice_ends(ends - 1)
     if (old.between(ends) & ~new.between(slices)).any():
         return False, "its windows contain rows that were in no window"
-    dropped, needed_until = old.last_ends(ends), new.last_ends(slices)
-    is_short = (dropped < needed_until) & ~new.between(slices)
+    drop_times, needed_until = old.last_ends(ends), new.last_ends(slices)
+    is_short = (drop_times < needed_until) & ~new.between(slices)
     if not is_short.any():
         return True, None
-    gaps = (needed_until - dropped)[is_short]
+    gaps = (needed_until - drop_times)[is_short]
     if watermark is None or old.zone != "UTC" or gaps.max() >= period:
         return False, _LACKS_SLICES
     if watermark in (NO_WATERMARK, END_OF_TIME):
         return False, None
-    is_missing = (watermark + 1 - dropped[is_short]) % period < gaps
+    is_missing = (watermark + 1 - drop_times[is_short]) % period < gaps
     return False, f"{_LACKS_SLICES}, as at the watermark {_time_text(watermark)}" if is_missing.any() else None
 
 
