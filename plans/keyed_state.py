@@ -123,7 +123,9 @@ def _end(old: KeyedInput, new: KeyedInput) -> tuple[int | None, str | None]:
         ]
         same_order = orders[0] == orders[1]
         return None, None if same_order or not ttl else "rows of equal order have refreshed each other"
-    if end == before:
+    if now.output_row_number and not was.output_row_number:
+        return None, "rows of equal order behind the last one were not kept"
+    if end == before and was.output_row_number == now.output_row_number:
         return None, None
     if end > before:
         return None, f"rows behind the first {before} of each partition were not kept"

@@ -319,8 +319,9 @@ def _groups(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -
         del parts["partition"]
         if isinstance(node.rank_range, ConstantRange):
             parts["rankRange"] = node.rank_range.start
+            del parts["outputRowNumber"]
             if isinstance(node.rank_strategy, RetractStrategy):
-                del parts["rankRange"], parts["orderBy"], parts["outputRowNumber"]
+                del parts["rankRange"], parts["orderBy"]
     else:
         return ""
     return _hash("keyed", parts, inputs[0].origin)

@@ -74,6 +74,15 @@ def totals(by: str, keys: str, where: str = "", n: str = "n <= 2", columns: str 
     return f"INSERT INTO out1 SELECT {columns} FROM (SELECT *, {rank} FROM {TOTALS} {where}) WHERE {n}"
 
 
+@pytest.mark.parametrize("limit", [2, 3])
+def test_a_top_n_without_its_numbers_keeps_the_first_rows(limit: int, tables: Tables) -> None:
+    before = first("amount", "product", columns="product, id, amount, n", n="n <= 3")
+    after = first("amount", "product", n=f"n <= {limit}")
+    assert goes_on(tables, before, after, stops=(1, 2, 3)) == "derive"
+    shown = after.replace(", 0 FROM", ", n FROM")
+    is_refused(tables, after, shown, "rows of equal order behind the last one were not kept")
+
+
 def test_a_smaller_top_n_keeps_the_first_rows(tables: Tables) -> None:
     old = Play(tables.plan(first("amount", "product", n="n <= 3")))
     old.run(0, 1)
