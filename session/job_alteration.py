@@ -302,7 +302,8 @@ def _now() -> float:
 def beside(checkpoint: AnyPath) -> AnyPath:
     """The first free directory beside a checkpoint: its name with a number. One that was begun for the same checkpoint
     is free: it continues there."""
-    from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING
+    from stateplan.runtime.checkpoint.filling import RECOVERING
+    from stateplan.runtime.checkpoint.savepoint import FACTS
 
     base = checkpoint.name
     numbered = re.fullmatch(r"(.+)-\d+", base)

@@ -12,6 +12,7 @@ from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.paths import AnyPath, sorted_paths
 from stateplan.common.readable import amount
 from stateplan.plans.job_snapshot import JobPlan, Key, PlannedState, job_json
+from stateplan.runtime.checkpoint.filling import BACKFILL, RECOVERING
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.metrics.view import JobView, Watcher
 from stateplan.runtime.spark.hadoop import checkpoint_path
@@ -70,8 +71,6 @@ def await_job(
 
 def _filling_text(folder: AnyPath) -> str | None:
     """What is done to make a checkpoint for a changed plan; None if nothing is."""
-    from stateplan.runtime.checkpoint.savepoint import BACKFILL, RECOVERING
-
     try:
         origin = (folder / RECOVERING).read_text(encoding="utf-8").strip()
     except OSError:

@@ -21,6 +21,7 @@ from stateplan.common.errors import CheckpointError, StateplanError
 from stateplan.common.paths import AnyPath, nearest_folder, remove_tree, sorted_paths, write_whole
 from stateplan.common.settings import parallelism
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.runtime.checkpoint.filling import RECOVERING
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls, read_ttls
 from stateplan.runtime.checkpoint.locks import WRITER_LOCK, WRITERS, FileLock, Lease, writer_lock
 from stateplan.runtime.checkpoint.record import LAST_EPOCH, BatchRecord
@@ -34,7 +35,7 @@ from stateplan.runtime.checkpoint.rescale import (
     wanted_groups,
     wanted_parallelism,
 )
-from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERING, RECOVERY_PATH, end_filling, recover
+from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERY_PATH, end_filling, recover
 from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK

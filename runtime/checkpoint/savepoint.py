@@ -21,6 +21,7 @@ from typing import Any
 from stateplan.common.errors import CheckpointError, RunError, nearest
 from stateplan.common.failure_reasons import reason_of
 from stateplan.common.paths import AnyPath, copy_tree, create, remove_tree, sorted_paths, write_whole
+from stateplan.runtime.checkpoint.filling import BACKFILL, CORRECTIONS, RECOVERING
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import running_writer
 from stateplan.runtime.checkpoint.record import LAST_EPOCH, RECORD, BatchRecord
@@ -30,13 +31,8 @@ from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, checkpoint_path
 
 FACTS = "stateplan.json"
 """The file of a checkpoint with what must not change over the life of its state."""
-RECOVERING = "recovering"
-"""The file that a checkpoint directory has while a savepoint is copied into it."""
 SAVEPOINT_DIR = "execution.checkpointing.savepoint-dir"
 RECOVERY_PATH = "execution.state-recovery.path"
-
-BACKFILL, CORRECTIONS = "backfill", "corrections"
-"""How the folders of jobs begin that only help to fill a checkpoint directory."""
 
 _COPIES = 5
 """How often a checkpoint is copied whose job is faster."""

@@ -32,12 +32,11 @@ from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.sink import Sink as SinkNode
 from stateplan.runtime.beginnings import forget_beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint, lock_folder
+from stateplan.runtime.checkpoint.filling import BACKFILL, CORRECTIONS
 from stateplan.runtime.checkpoint.live_ttl import Record, editing, read_ttls
 from stateplan.runtime.checkpoint.record import BatchRecord
 from stateplan.runtime.checkpoint.rescale import PARALLELISM, check_key_groups, wanted_parallelism
 from stateplan.runtime.checkpoint.savepoint import (
-    BACKFILL,
-    CORRECTIONS,
     FACTS,
     RECOVERY_PATH,
     begin_filling,
