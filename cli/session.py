@@ -19,11 +19,11 @@ from stateplan.session.script import ScriptStatement, read_script
 from stateplan.session.tableau import Tableau
 
 if TYPE_CHECKING:
+    from stateplan.evolution.evolve import Evolved
     from stateplan.plans.document import PlanDocument
     from stateplan.plans.fork import Fork
     from stateplan.plans.state.advise import Advised
     from stateplan.plans.trial import Trial, Variant
-    from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.runtime.job import Job
     from stateplan.session.evolution_preview import EvolutionPreview
 

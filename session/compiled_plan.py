@@ -18,8 +18,8 @@ from stateplan.session.session import Session
 from stateplan.session.table import Table
 
 if TYPE_CHECKING:
+    from stateplan.evolution.evolve import Evolved
     from stateplan.plans.document import PlanDocument, TtlGiven
-    from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.session.evolution_preview import EvolutionPreview
 
 

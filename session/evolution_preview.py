@@ -13,7 +13,7 @@ from stateplan.plans.verdicts import Verdict
 from stateplan.session.restart import Evolution
 
 if TYPE_CHECKING:
-    from stateplan.runtime.evolution.estimate import Cost, Estimate
+    from stateplan.evolution.estimate import Cost, Estimate
 
 OUTCOMES: Mapping[Verdict, str] = {
     "identical": "carried",

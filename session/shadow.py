@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from stateplan.common.errors import RunError
 from stateplan.common.paths import AnyPath, write_whole
 from stateplan.connectors.registry import known_connector
+from stateplan.evolution.estimate import state_sizes
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.merged_plans import MergedPlan, merge_graphs, require_keys
 from stateplan.execnodes.node_tables import table_of
@@ -27,7 +28,6 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.fork import Fork, PlanFigures, SinkDifference
 from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.runtime.checkpoint.slots import Continuation
-from stateplan.runtime.evolution.estimate import state_sizes
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.metrics.log import read_job, read_metrics
 from stateplan.runtime.shadows import FOLDER, record_of

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from stateplan.common.secrets import Secrets
+    from stateplan.evolution.evolve import Evolved
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.runtime.checkpoint.slots import Continuation
-    from stateplan.runtime.evolution.evolve import Evolved
     from stateplan.runtime.job import Job, OnProgress
     from stateplan.runtime.jobgraph import JobGraph
     from stateplan.runtime.spark.session import SparkSession
@@ -154,7 +154,7 @@ class JobStarter:
             The new checkpoint, and notes for the user.
 
         Raises:
-            StateplanError: as :meth:`document`, and :func:`runtime.evolution.evolve.evolve`.
+            StateplanError: as :meth:`document`, and :func:`evolution.evolve.evolve`.
         """
         notes: list[str] = []
         options = of_mode(self.config.to_dict())
@@ -196,8 +196,8 @@ class JobStarter:
             continuation: what the plan uses of the other one.
             adapt: as of a submission.
         """
+        from stateplan.evolution.evolve import evolve
         from stateplan.runtime.checkpoint.slots import Continuation
-        from stateplan.runtime.evolution.evolve import evolve
         from stateplan.runtime.spark.hadoop import checkpoint_path
         from stateplan.runtime.start import execute
         from stateplan.runtime.user_functions import bind_functions
@@ -223,8 +223,8 @@ class JobStarter:
     def preview(self, document: PlanDocument, origin: str) -> tuple[EvolutionPreview, Sequence[str]]:
         """What :meth:`evolve` would do, and notes for the user. Nothing is written, and the old job may run. Arguments
         and errors as there; CKPT003 is not raised but in the preview."""
+        from stateplan.evolution.estimate import Survey
         from stateplan.runtime.checkpoint.directory import Checkpoint
-        from stateplan.runtime.evolution.estimate import Survey
         from stateplan.runtime.spark.hadoop import checkpoint_path
         from stateplan.session.evolution_preview import EvolutionPreview
         from stateplan.session.restart import Evolution, past_state
@@ -251,7 +251,7 @@ class JobStarter:
     def check_evolution(self, document: PlanDocument, origin: str, continuation: Continuation | None = None) -> None:
         """Raises what keeps :meth:`evolve` from making a checkpoint, as far as it can be known before. The old job may
         run. Arguments as there."""
-        from stateplan.runtime.evolution.estimate import Survey
+        from stateplan.evolution.estimate import Survey
         from stateplan.runtime.spark.hadoop import checkpoint_path
 
         options = of_mode(self.config.to_dict())
@@ -286,7 +286,7 @@ class JobStarter:
         continuation: Continuation | None = None,
     ) -> Evolved:
         """Fills a checkpoint from another one. Arguments as :meth:`_start`, and of :meth:`evolve`."""
-        from stateplan.runtime.evolution.evolve import evolve
+        from stateplan.evolution.evolve import evolve
         from stateplan.runtime.spark.hadoop import checkpoint_path
 
         submission = self._evolving(document, graph, options, secrets, origin, notes, continuation)

@@ -19,7 +19,7 @@ from tests.support.rooms import ROOMS
 
 ROOT = Path(__file__).resolve().parent.parent
 
-SPARK_FOLDERS = ("runtime/", "connectors/")
+SPARK_FOLDERS = ("evolution/", "runtime/", "connectors/")
 SPARK_FREE_FOLDERS = ("runtime/kernels/", "connectors/formats/")
 HEAVY = ("pyspark", "polars", "sqlglot", "pandas", "pyarrow", "numpy")
 
@@ -149,7 +149,7 @@ def test_nothing_private_is_imported() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_only_the_runtime_and_connectors_import_pyspark() -> None:
+def test_only_the_engine_and_connectors_import_pyspark() -> None:
     wrong = [
         f"{name}:{line}"
         for name in package_files()

@@ -16,6 +16,7 @@ from typer.main import get_command
 from scripts.pages import ROOT
 from stateplan.cli.app import app
 from stateplan.planner.dialect.grammar import STATEMENTS
+from tests.support.rooms import ROOMS
 
 HISTORY = {"CHANGELOG.md", "style.md"}
 """Pages that quote: what was written before, and the words to avoid."""
@@ -151,10 +152,8 @@ there here then again instead together doubled inherited unknown running waiting
 PARTICIPLES = frozenset(_WORDS.split())
 """Participles and adverbs that name nothing by themselves."""
 
-ROOMS = ("cli", "common", "connectors", "execnodes", "functions", "gateway", "planner", "plans", "runtime", "session")
-"""The rooms without them."""
 
-UNDONE = re.compile(r"runtime/evolution/|plans/(changes|derivation|fork|keyed_state|phases)\.py")
+UNDONE = re.compile(r"evolution/|plans/(changes|derivation|fork|keyed_state|phases)\.py")
 """What of these rooms is not done."""
 
 PROTOCOLS = {

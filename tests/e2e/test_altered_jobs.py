@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stateplan.common.errors import CheckpointError, RunError, StateplanError
+from stateplan.evolution import evolve
 from stateplan.gateway.service.service import SqlGatewayService
-from stateplan.runtime.evolution import evolve
 from stateplan.runtime.job import JobStatus
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.job_alteration import beside

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.common.errors import CheckpointError
-from stateplan.runtime.evolution import evolve
+from stateplan.evolution import evolve
 from tests.support.shop import BY_PRODUCT, JOINED, arrive_later, shop_after
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from stateplan.common.errors import CheckpointError, DataError
-from stateplan.runtime.evolution import evolve, history
+from stateplan.evolution import evolve, history
 from stateplan.runtime.spark.tweaks import OFF
 from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 

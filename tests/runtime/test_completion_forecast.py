@@ -18,8 +18,8 @@ from stateplan.connectors.listing import file_list, table_files
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.registry import CONNECTORS, FORMATS
 from stateplan.connectors.splits import FileSplit
+from stateplan.evolution.history import HistorySource, Piece
 from stateplan.runtime.completion_forecast import Forecaster
-from stateplan.runtime.evolution.history import HistorySource, Piece
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.metrics import live
 from stateplan.runtime.metrics.counters import SparkTaskCounters

@@ -14,16 +14,16 @@ import pytest
 
 from stateplan.common.errors import CheckpointError
 from stateplan.connectors.splits import AssignedSplit, RangeSplit
+from stateplan.evolution.conversion import StateLoad, loading
+from stateplan.evolution.kept_rows import KeptFile, WriteRows, kept_sources, without_ways_to
+from stateplan.evolution.load_tasks import Receivers, SendState, SendTimes, current_rows
+from stateplan.evolution.origins import Origins
 from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.state_comparison import PastState
 from stateplan.plans.verdicts import severity
 from stateplan.runtime.checkpoint.slots import Continuation, laid_out
-from stateplan.runtime.evolution.conversion import StateLoad, loading
-from stateplan.runtime.evolution.kept_rows import KeptFile, WriteRows, kept_sources, without_ways_to
-from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTimes, current_rows
-from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.exchange import blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_state import SlotStates, StoredOperator, stored_time

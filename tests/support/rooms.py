@@ -6,6 +6,7 @@ ROOMS = (
     "connectors",
     "execnodes",
     "runtime",
+    "evolution",
     "plans",
     "planner",
     "session",

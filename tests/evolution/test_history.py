@@ -17,8 +17,8 @@ from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.listing import FileEntry, file_list
 from stateplan.connectors.protocol import FileSource, Offset, OffsetSource
 from stateplan.connectors.splits import FileSplit
+from stateplan.evolution.history import History, Piece, with_all_parts
 from stateplan.runtime.checkpoint.directory import Checkpoint
-from stateplan.runtime.evolution.history import History, Piece, with_all_parts
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec
 from stateplan.runtime.spark.checkpoint_files import BatchOffsets
 

@@ -16,12 +16,12 @@ from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.splits import FileSplit
+from stateplan.evolution.history import History, HistorySource, Piece
+from stateplan.evolution.origins import Origins
+from stateplan.evolution.rates import Rates, reached
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.rescale import check_key_groups
 from stateplan.runtime.checkpoint.slots import OperatorEntry, laid_out
-from stateplan.runtime.evolution.history import History, HistorySource, Piece
-from stateplan.runtime.evolution.origins import Origins
-from stateplan.runtime.evolution.rates import Rates, reached
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.inspection import Snapshot

@@ -15,8 +15,8 @@ import polars as pl
 from stateplan.common.paths import AnyPath
 from stateplan.connectors.protocol import RangeSource
 from stateplan.connectors.splits import RangeSplit
-from stateplan.runtime.evolution.conversion import StateLoad
-from stateplan.runtime.evolution.load_tasks import current_rows
+from stateplan.evolution.conversion import StateLoad
+from stateplan.evolution.load_tasks import current_rows
 from stateplan.runtime.exchange import decode, encode
 from stateplan.runtime.inspect.stored_state import SlotStates
 from stateplan.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, SourceSpec, ToOperator, targets

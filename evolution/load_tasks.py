@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from stateplan.runtime.evolution.conversion import Converted, StateLoad
+from stateplan.evolution.conversion import Converted, StateLoad
 from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, blob_batch, encode, split
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_state import SlotStates

@@ -23,10 +23,10 @@ from stateplan.connectors.history import HistoryLost, RepeatableSource
 from stateplan.connectors.listing import FileEntry, entries_in
 from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Sink, Source
 from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
+from stateplan.evolution.kept_rows import KeptFile, KeptRows, kept_sources, without_ways_to
 from stateplan.runtime.beginnings import beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.slots import Continuation
-from stateplan.runtime.evolution.kept_rows import KeptFile, KeptRows, kept_sources, without_ways_to
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, SourceSpec, ToOperator, ToReader, ToSink, targets
 from stateplan.runtime.markers import END, Markers

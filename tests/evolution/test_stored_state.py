@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from stateplan.evolution.origins import Origins
 from stateplan.runtime.checkpoint.slots import Continuation, OperatorEntry, laid_out
-from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint, spark_operator
 from stateplan.runtime.spark.repartition import copy_state
 from stateplan.session.environment import TableEnvironment

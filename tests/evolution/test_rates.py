@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from stateplan.connectors.splits import FileSplit
+from stateplan.evolution.history import Piece
+from stateplan.evolution.rates import Rates, reached
 from stateplan.runtime.checkpoint.slots import SourceEntry, laid_out
-from stateplan.runtime.evolution.history import Piece
-from stateplan.runtime.evolution.rates import Rates, reached
 from stateplan.runtime.jobgraph import Pipeline, ToOperator
 from stateplan.runtime.metrics.records import BatchMetrics
 from tests.runtime.state_jobs import job

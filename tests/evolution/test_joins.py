@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stateplan.runtime.evolution.origins import Origins
+from stateplan.evolution.origins import Origins
 from stateplan.session.restart import evolve_from
 from tests.support.evolving import Play, Tables, goes_on, is_refused, replayed, sink
 

@@ -8,7 +8,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.runtime.evolution.corrections import corrections
+from stateplan.evolution.corrections import corrections
 
 INSERT, BEFORE, AFTER, DELETE = range(4)
 Change = tuple[int, int | None, str | None]

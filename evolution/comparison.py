@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
+from stateplan.evolution.conversion import Conversion, Converted
 from stateplan.runtime.checkpoint.slots import OperatorEntry
-from stateplan.runtime.evolution.conversion import Conversion, Converted
 from stateplan.runtime.jobgraph import OperatorSpec
 from stateplan.runtime.kernels.common.key_ids import ids_of, positions, unchanged
 

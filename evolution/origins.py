@@ -8,6 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.changelog import column
+from stateplan.evolution.comparison import comparison_of
+from stateplan.evolution.conversion import (
+    Computation,
+    Conversion,
+    Evaluated,
+    InOtherType,
+    InputRows,
+    OtherSum,
+    SliceRows,
+    StateLoad,
+    TableRows,
+)
+from stateplan.evolution.gathers import FirstRows, MergeGroups
 from stateplan.functions.rex import Rex
 from stateplan.runtime.checkpoint.slots import (
     Continuation,
@@ -19,19 +32,6 @@ from stateplan.runtime.checkpoint.slots import (
     name_before,
     source_columns,
 )
-from stateplan.runtime.evolution.comparison import comparison_of
-from stateplan.runtime.evolution.conversion import (
-    Computation,
-    Conversion,
-    Evaluated,
-    InOtherType,
-    InputRows,
-    OtherSum,
-    SliceRows,
-    StateLoad,
-    TableRows,
-)
-from stateplan.runtime.evolution.gathers import FirstRows, MergeGroups
 from stateplan.runtime.jobgraph import Gather, JobGraph, OperatorSpec
 from stateplan.runtime.kernel import StateColumn
 from stateplan.runtime.kernels.common.topn import SEQUENCE

@@ -28,6 +28,14 @@ from stateplan.common.files import HADOOP, scheme_of
 from stateplan.common.paths import AnyPath, copy_tree, remove_tree, write_whole
 from stateplan.common.readable import amount
 from stateplan.common.zone import local_time_zone
+from stateplan.evolution.comparison import DIFFERS
+from stateplan.evolution.conversion import StateLoad, loading
+from stateplan.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
+from stateplan.evolution.history import History
+from stateplan.evolution.kept_rows import FILES, KeptFile, WriteRows
+from stateplan.evolution.load_tasks import Receivers, SendState, SendTimes
+from stateplan.evolution.loading import load_state
+from stateplan.evolution.origins import Origins
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.sink import Sink as SinkNode
 from stateplan.runtime.beginnings import forget_beginning
@@ -45,14 +53,6 @@ from stateplan.runtime.checkpoint.savepoint import (
     usable_facts,
 )
 from stateplan.runtime.checkpoint.slots import Continuation, Layout, OperatorEntry, SourceEntry, laid_out
-from stateplan.runtime.evolution.comparison import DIFFERS
-from stateplan.runtime.evolution.conversion import StateLoad, loading
-from stateplan.runtime.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
-from stateplan.runtime.evolution.history import History
-from stateplan.runtime.evolution.kept_rows import FILES, KeptFile, WriteRows
-from stateplan.runtime.evolution.load_tasks import Receivers, SendState, SendTimes
-from stateplan.runtime.evolution.loading import load_state
-from stateplan.runtime.evolution.origins import Origins
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, operator_states

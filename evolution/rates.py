@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from stateplan.evolution.history import Piece
 from stateplan.runtime.checkpoint.slots import Layout
-from stateplan.runtime.evolution.history import Piece
 from stateplan.runtime.inspect.inspection import Snapshot
 from stateplan.runtime.jobgraph import JobGraph, OperatorSpec, Pipeline, ToOperator, targets
 from stateplan.runtime.metrics.log import read_job, read_metrics
