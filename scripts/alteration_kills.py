@@ -108,7 +108,9 @@ class World:
     def shadow_agrees(self) -> bool:
         """Whether the plans of the job count the same."""
         (job,) = self.running()
-        page = self.session.first(self.session.submit(f"DESCRIBE JOB '{job}'"))
+        operation = self.session.submit(f"DESCRIBE JOB '{job}'")
+        self.session.first(operation)
+        page = self.session.fetch(operation, 1)
         return any("counts: 0 rows differ" in note for note in page.get("notes", ()))
 
     def _changes(self, sink: str) -> list[dict[str, dict[str, int] | None]]:

@@ -104,9 +104,11 @@ class ResultFetcher:
             self._left = list(result.rows)
 
     def notes_for(self, page: Page) -> tuple[str, ...]:
-        """Sentences of the job for a user elsewhere, with the last page. Flink's gateway has nothing like it, and its
-        clients do not look at it."""
-        return self._result.job_notes if page.kind is PageKind.EOS else ()
+        """Sentences of the job for a user elsewhere, with the last page, and how the plans of a job with a shadow
+        differ. Flink's gateway has nothing like it, and its clients do not look at it."""
+        if page.kind is not PageKind.EOS:
+            return ()
+        return (*(self.notes if self._result.statement == "DESCRIBE JOB" else ()), *self._result.job_notes)
 
     @property
     def is_read(self) -> bool:
