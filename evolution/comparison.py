@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
-from stateplan.evolution.conversion import Conversion, Converted
+from stateplan.evolution.conversion import Conversion, NewRows
 from stateplan.runtime.checkpoint.slots import OperatorEntry
 from stateplan.runtime.jobgraph import OperatorSpec
 from stateplan.runtime.kernels.common.key_ids import ids_of, positions, unchanged
@@ -39,11 +39,11 @@ class OldGroups(Conversion):
     table: str
     columns: Mapping[str, str]
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
         rows = tables.get(self.table)
         if rows is not None:
             columns = [pl.col(old).alias(new) for new, old in self.columns.items()]
-            yield Converted(0, rows.select(*columns, pl.lit(value=True).alias(_OLD)))
+            yield NewRows(0, rows.select(*columns, pl.lit(value=True).alias(_OLD)))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from stateplan.runtime.state.runs import WRITE_TIME
 from stateplan.runtime.transforms.calc import CalcTransform
 
 
-class Converted(NamedTuple):
+class NewRows(NamedTuple):
     """Rows of a new state table, or of an input.
 
     Attributes:
@@ -46,7 +46,7 @@ class Conversion(ABC):
     """Makes new state rows of the old ones of a key group. Picklable."""
 
     @abstractmethod
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
         """The new rows.
 
         Args:
@@ -63,7 +63,7 @@ class Computation(Protocol):
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class ExpressionValues:
     """The values of an expression of the fields of old rows.
 
     Attributes:
@@ -117,10 +117,10 @@ class OtherSum:
 
     def _of(self, rows: pl.DataFrame, dtype: pl.DataType) -> pl.Series:
         old = [rows[name].to_physical().cast(dtype) for name in (self.sum, self.count)]
-        return old[0] * _whole(self.factor, dtype) + old[1] * _whole(self.addend, dtype)
+        return old[0] * _integer(self.factor, dtype) + old[1] * _integer(self.addend, dtype)
 
 
-def _whole(number: int, dtype: pl.DataType) -> pl.Series:
+def _integer(number: int, dtype: pl.DataType) -> pl.Series:
     """A whole number, which wraps around as those of its type do."""
     if dtype == pl.Int64():
         number = (number + 2**63) % 2**64 - 2**63
@@ -137,21 +137,21 @@ class TableRows(Conversion):
         keys: columns of the new key, in its order, which every table has; None for rows that stay in their key group.
         filters: conditions on the old columns.
         time_zone: the time zone of the session.
-        computed: per new table, what computes further columns; empty for none.
+        computations: per new table, how its further columns are computed; empty for none.
     """
 
     tables: tuple[tuple[str, Mapping[str, str]], ...]
     keys: tuple[str, ...] | None
     filters: tuple[Rex, ...]
     time_zone: str
-    computed: tuple[Mapping[str, Computation], ...] = ()
+    computations: tuple[Mapping[str, Computation], ...] = ()
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
         for number, (name, columns) in enumerate(self.tables):
             rows = _passing(tables.get(name), self.filters, self.time_zone)
             if rows is not None:
-                computed = self.computed[number] if self.computed else {}
-                yield Converted(number, _with_columns(rows, columns, computed, _times(rows)), self.keys)
+                computations = self.computations[number] if self.computations else {}
+                yield NewRows(number, _with_columns(rows, columns, computations, _times(rows)), self.keys)
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class SliceRows(Conversion):
     Attributes:
         table: the name of the old table.
         columns: for each column the old one; that of the slice has the end of the old one.
-        computed: what computes further columns.
+        computations: how further columns are computed.
         kernel: the kernel of the new operator.
         watermark: the one at which no slice is missing; None for any.
         misfit: the error at another one.
@@ -169,21 +169,21 @@ class SliceRows(Conversion):
 
     table: str
     columns: Mapping[str, str]
-    computed: Mapping[str, Computation]
+    computations: Mapping[str, Computation]
     kernel: WindowAggregateKernel
     watermark: int | None
     misfit: CheckpointError
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
         rows = tables.get(self.table)
         if rows is None:
             return
         if self.watermark not in (None, watermark):
             raise self.misfit
-        slices = _with_columns(rows, self.columns, self.computed, _times(rows))
+        slices = _with_columns(rows, self.columns, self.computations, _times(rows))
         slices = self.kernel.with_slices(slices, watermark)
         if slices.height:
-            yield Converted(0, slices, self.kernel.tables[0].lookup[:-1])
+            yield NewRows(0, slices, self.kernel.tables[0].lookup[:-1])
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class InputRows(Conversion):
         keys: columns of the key of the input.
         filters: conditions on the old columns.
         time_zone: the time zone of the session.
-        computed: what computes further fields.
+        computations: how further fields are computed.
     """
 
     input: int
@@ -206,17 +206,17 @@ class InputRows(Conversion):
     keys: tuple[str, ...]
     filters: tuple[Rex, ...]
     time_zone: str
-    computed: Mapping[str, Computation]
+    computations: Mapping[str, Computation]
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[Converted]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
         rows = _passing(tables.get(self.table), self.filters, self.time_zone)
         if rows is None:
             return
         if COPIES in rows.columns:  # equal rows are kept once
             rows = rows[np.repeat(np.arange(rows.height), rows[COPIES].to_numpy())]
         if rows.height:
-            whole = _with_columns(rows, self.columns, self.computed, [ACCESS_TIME])
-            yield Converted(self.input, whole, self.keys, is_input=True)
+            fields = _with_columns(rows, self.columns, self.computations, [ACCESS_TIME])
+            yield NewRows(self.input, fields, self.keys, is_input=True)
 
 
 def _passing(rows: pl.DataFrame | None, filters: tuple[Rex, ...], time_zone: str) -> pl.DataFrame | None:
@@ -236,10 +236,10 @@ def _times(rows: pl.DataFrame) -> list[str]:
 
 
 def _with_columns(
-    rows: pl.DataFrame, columns: Mapping[str, str], computed: Mapping[str, Computation], times: Sequence[str]
+    rows: pl.DataFrame, columns: Mapping[str, str], computations: Mapping[str, Computation], times: Sequence[str]
 ) -> pl.DataFrame:
     """Rows whose columns have the values of the old ones, or are computed; the times stay as they are."""
-    series = [compute(rows).alias(name) for name, compute in computed.items()]
+    series = [compute(rows).alias(name) for name, compute in computations.items()]
     return rows.select(*(pl.col(old).alias(new) for new, old in columns.items()), *series, *times)
 
 

@@ -47,7 +47,7 @@ class Recorder(Sink):
             (self.folder / _name(self.node, epoch)).write_bytes(encode(decode(list(parts))))
 
 
-def recorded(folder: AnyPath, node: int) -> pl.DataFrame | None:
+def recorded_changes(folder: AnyPath, node: int) -> pl.DataFrame | None:
     """What a sink was given, as changes in their order; None for nothing."""
     files = sorted_paths(folder.glob(f"{node}-*.arrow"))
     return decode([file.read_bytes() for file in files]) if files else None
@@ -78,9 +78,9 @@ def corrections(
     rows = stack([frame.select(names) for frame, _ in sides])
     change = np.concatenate([_signs(frame) * sign for frame, sign in sides])
     ids = key_ids(rows, names)
-    kept = net_rows(ids.codes, change, ids.count)
-    if kept is not None:
-        rows, change = rows[kept], change[kept]
+    remaining_rows = net_rows(ids.codes, change, ids.count)
+    if remaining_rows is not None:
+        rows, change = rows[remaining_rows], change[remaining_rows]
     if not rows.height:
         return None
     groups = key_ids(rows, list(key) or names).codes
@@ -106,13 +106,13 @@ def _left(changes: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     last = np.full(int(codes.max()) + 1, -1, np.int64)
     np.maximum.at(last, codes, np.arange(len(codes)))
     changes = changes[np.sort(last[last >= 0])]
-    there = _signs(changes) > 0
-    return changes.filter(pl.Series(there)).drop("kind", strict=False)
+    is_present = _signs(changes) > 0
+    return changes.filter(pl.Series(is_present)).drop("kind", strict=False)
 
 
 def _signs(changes: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    found = signs(changes)
-    return np.ones(changes.height, np.int64) if found is None else found
+    row_signs = signs(changes)
+    return np.ones(changes.height, np.int64) if row_signs is None else row_signs
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from stateplan.common.zone import local_time_zone
 from stateplan.connectors.splits import FileSplit
 from stateplan.evolution.history import History, HistorySource, Piece
 from stateplan.evolution.origins import Origins
-from stateplan.evolution.rates import Rates, reached
+from stateplan.evolution.rates import Rates, reached_operators
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.rescale import check_key_groups
 from stateplan.runtime.checkpoint.slots import OperatorEntry, laid_out
@@ -63,13 +63,13 @@ class Estimate:
         batch: the micro-batch of the old checkpoint that it would be made from.
         costs: by node of the new plan, of each operator that gets state. History that several operators need counts
             for each of them.
-        lost: by node of each operator that begins empty because its history cannot be read again, the reason.
+        losses: by node of each operator that begins empty because its history cannot be read again, the reason.
         total: of all of them. State and history that several operators need are read once.
     """
 
     batch: int
     costs: Mapping[int, Cost]
-    lost: Mapping[int, str]
+    losses: Mapping[int, str]
     total: Cost
 
 
@@ -103,10 +103,13 @@ class Survey:
             secrets=submission.secrets,
         )
         job, layout = laid_out(job, None, None, 1, str(origin))
-        used = {*self.continuation.operators.values(), *(node for node, _ in self.continuation.comparisons.values())}
-        self.entries = [entry for entry in self.old.layout.operators if entry.node in used]
+        old_nodes = {
+            *self.continuation.operators.values(),
+            *(node for node, _ in self.continuation.comparisons.values()),
+        }
+        self.entries = [entry for entry in self.old.layout.operators if entry.node in old_nodes]
         Origins(self.continuation, self.entries, str(origin)).loads(job, layout, local_time_zone(options))
-        self.lost: dict[int, str] = {}
+        self.losses: dict[int, str] = {}
         self._pieces: dict[int, Mapping[int, Sequence[Piece]]] = {}
         self._makers: dict[int, Sequence[OperatorSpec]] = {}
         histories = History.all_of(self.old, self.continuation, options)
@@ -114,9 +117,9 @@ class Survey:
         for node, part in (each for history in histories for each in history.of_operators(job)):
             if not isinstance(part, CheckpointError):
                 self._pieces[node] = _pieces(part)
-                self._makers[node] = reached(part)
+                self._makers[node] = reached_operators(part)
             elif self.continuation.may_begin_empty:
-                self.lost[node] = part.message
+                self.losses[node] = part.message
             else:
                 raise part
 
@@ -128,16 +131,16 @@ class Survey:
         costs: dict[int, Cost] = {}
         for node, origin in self.continuation.operators.items():
             rows, size = sizes.get(origin, (0, 0))
-            costs[node] = Cost(rows, size, seconds=rates.writing(origin, size))
-        reading: dict[int, float | None] = {}
-        running: list[float | None] = [cost.seconds for cost in costs.values()]
+            costs[node] = Cost(rows, size, seconds=rates.writing_time(origin, size))
+        reading_times: dict[int, float | None] = {}
+        running_times: list[float | None] = [cost.seconds for cost in costs.values()]
         for node, sources in self._pieces.items():
             keepers = self.continuation.keepers.get(node, frozenset())
             nodes = [self.continuation.operators[keeper] for keeper in keepers]
             nodes += [was for was, _ in [self.continuation.comparisons.get(node, (None, ()))] if was is not None]
-            kept = [sizes.get(was, (0, 0)) for was in nodes]
+            kept_sizes = [sizes.get(was, (0, 0)) for was in nodes]
             read = _history_cost(piece for pieces in sources.values() for piece in pieces)
-            rows, size = (sum(both[place] for both in kept) for place in (0, 1))
+            rows, size = (sum(both[place] for both in kept_sizes) for place in (0, 1))
             origins = {
                 source: self.continuation.sources[source] for source in sources if source in self.continuation.sources
             }
@@ -145,20 +148,20 @@ class Survey:
                 source: rates.rows(origin, sources[source], source not in self._begins)
                 for source, origin in origins.items()
             }
-            times = {source: rates.reading(origin, heights[source]) for source, origin in origins.items()}
+            times = {source: rates.reading_time(origin, heights[source]) for source, origin in origins.items()}
             rows_kept = sum(sizes.get(self.continuation.operators[keeper], (0, 0))[0] for keeper in keepers)
-            time = rates.running(self._makers[node], _sum([rows_kept, *heights.values()]))
-            reading |= times
-            running.append(time)
+            time = rates.running_time(self._makers[node], _sum([rows_kept, *heights.values()]))
+            reading_times |= times
+            running_times.append(time)
             costs[node] = replace(read, rows=rows, state_bytes=size, seconds=_sum([time, *times.values()]))
         history = {source: pieces for sources in self._pieces.values() for source, pieces in sources.items()}
-        whole = _history_cost(piece for pieces in history.values() for piece in pieces)
+        total = _history_cost(piece for pieces in history.values() for piece in pieces)
         rows, size = (sum(both[place] for both in sizes.values()) for place in (0, 1))
         return Estimate(
             self.old.batch,
             costs,
-            self.lost,
-            replace(whole, rows=rows, state_bytes=size, seconds=_sum([*reading.values(), *running])),
+            self.losses,
+            replace(total, rows=rows, state_bytes=size, seconds=_sum([*reading_times.values(), *running_times])),
         )
 
 

@@ -30,7 +30,7 @@ from stateplan.common.readable import amount
 from stateplan.common.zone import local_time_zone
 from stateplan.evolution.comparison import DIFFERS
 from stateplan.evolution.conversion import StateLoad, loading
-from stateplan.evolution.corrections import Recorder, correcting, corrections, recorded, write_files
+from stateplan.evolution.corrections import Recorder, correcting, corrections, recorded_changes, write_files
 from stateplan.evolution.history import History
 from stateplan.evolution.kept_rows import FILES, KeptFile, WriteRows
 from stateplan.evolution.load_tasks import Receivers, SendState, SendTimes
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_WRITTEN = "written"
+_WRITER_FOLDER = "written"
 """The folder, there, of the checkpoint of the job that writes corrections."""
 
 
@@ -154,16 +154,16 @@ class _Stock:
     def without(self, nodes: Collection[int], options: Mapping[str, str], ttls: Record) -> _Stock:
         """This state, without what operators of the new plan use."""
         continuation = self.origins.continuation
-        used = {node: old for node, old in continuation.operators.items() if node not in nodes}
-        return _Stock.of(self.snapshot, replace(continuation, operators=used), options, ttls)
+        operators = {node: old for node, old in continuation.operators.items() if node not in nodes}
+        return _Stock.of(self.snapshot, replace(continuation, operators=operators), options, ttls)
 
     @staticmethod
     def of(snapshot: Snapshot, continuation: Continuation, options: Mapping[str, str], ttls: Record) -> _Stock:
         """The state of the operators in a checkpoint that a continuation uses. Raises CheckpointError CKPT024."""
-        used = set(continuation.operators.values())
-        used |= {was for node, (was, _) in continuation.comparisons.items() if node not in continuation.operators}
+        old_nodes = set(continuation.operators.values())
+        old_nodes |= {was for node, (was, _) in continuation.comparisons.items() if node not in continuation.operators}
         states = operator_states(snapshot, continuation.graph, options, ttls)
-        states = tuple(state for state in states if state.node.id in used)
+        states = tuple(state for state in states if state.node.id in old_nodes)
         return _Stock(snapshot, states, Origins(continuation, [s.entry for s in states], str(snapshot.folder)))
 
 
@@ -224,8 +224,8 @@ class _Evolution:
         begin_filling(self.folder, self.old.folder)
         self._forget(BACKFILL, but=[folder for h in histories for folder in self._backfill_folders(h)])
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
-        copied = unchanged if unchanged and self.tweaks.works("stored-state", compiled, spark, "stored-state") else {}
-        stocks = [stock.without(copied, self.options, self.ttls)]
+        copies = unchanged if unchanged and self.tweaks.works("stored-state", compiled, spark, "stored-state") else {}
+        stocks = [stock.without(copies, self.options, self.ttls)]
         for history in histories:
             names = ", ".join(spec.name for spec in job.operators if spec.node in history.operators)
             origin = "rows that others have kept" if history.keepers else "history"
@@ -234,7 +234,7 @@ class _Evolution:
             stocks += self._backfill(place.graph, history, files)
         loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
         self.submission.tell("writing the state into the new checkpoint")
-        self._load(spark, job, list(zip(stocks, loads, strict=True)), copied)
+        self._load(spark, job, list(zip(stocks, loads, strict=True)), copies)
         self._correct(place.graph, job, results)
         layout = self._go_on(job, layout)
         self._keep_ttls(job, stock.origins)
@@ -260,11 +260,11 @@ class _Evolution:
                 history.job(job)  # tells what is lost before anything is written
                 histories.append(history)
                 continue
-            lost = {node: part for node, part in history.of_operators(job) if isinstance(part, CheckpointError)}
-            for spec in (spec for spec in job.operators if spec.node in lost):
-                self.submission.tell(f"{spec.name} starts with empty state: {lost[spec.node].message}")
-            if history.operators - lost.keys():
-                histories.append(replace(history, operators=history.operators - lost.keys()))
+            losses = {node: part for node, part in history.of_operators(job) if isinstance(part, CheckpointError)}
+            for spec in (spec for spec in job.operators if spec.node in losses):
+                self.submission.tell(f"{spec.name} starts with empty state: {losses[spec.node].message}")
+            if history.operators - losses.keys():
+                histories.append(replace(history, operators=history.operators - losses.keys()))
         return tuple(histories)
 
     def _backfill_folders(self, history: History) -> tuple[AnyPath, AnyPath]:
@@ -281,9 +281,9 @@ class _Evolution:
         if not listing.exists():
             folder.mkdir(parents=True, exist_ok=True)
             loads = stock.origins.kept_inputs(job, history.keepers, local_time_zone(self.options))
-            stored = stored_runs(job_session(spark, self.options), stock.snapshot, stock.states)
-            task = WriteRows(stored.slots, job.operators, loads, folder)
-            frame = stored.frame
+            runs = stored_runs(job_session(spark, self.options), stock.snapshot, stock.states)
+            task = WriteRows(runs.slots, job.operators, loads, folder)
+            frame = runs.frame
             rows = () if frame is None else run_on_spark(self.old, lambda: frame.mapInArrow(task, FILES).collect())
             write_whole(listing, json.dumps([[operator, number, name, size] for operator, number, name, size in rows]))
         listed_files = json.loads(listing.read_text())
@@ -316,7 +316,7 @@ class _Evolution:
         )
         execute(submission).wait()
 
-    def _name(self, what: str, more: object) -> str:
+    def _name(self, prefix: str, more: object) -> str:
         """A name of its own for all that decides which rows another job reads in which micro-batch."""
         old = Checkpoint.look(self.old.folder)
         facts = (
@@ -327,11 +327,11 @@ class _Evolution:
             sorted(self.options.items()),
             more,
         )
-        return f"{what}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
+        return f"{prefix}-{hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]}"
 
-    def _forget(self, what: str, but: Collection[AnyPath]) -> None:
+    def _forget(self, prefix: str, but: Collection[AnyPath]) -> None:
         """Removes the folders of other jobs. ``but`` are kept."""
-        for folder in self.folder.glob(f"{what}-*"):
+        for folder in self.folder.glob(f"{prefix}-*"):
             if folder not in but:
                 remove_tree(folder)
 
@@ -355,7 +355,7 @@ class _Evolution:
         """Removes the results of an attempt that was another one. Raises CheckpointError CKPT055 if it has begun to
         write corrections."""
         folder = self._corrections_folder
-        if any(other != folder for other in self.folder.glob(f"{CORRECTIONS}-*") if (other / _WRITTEN).exists()):
+        if any(other != folder for other in self.folder.glob(f"{CORRECTIONS}-*") if (other / _WRITER_FOLDER).exists()):
             raise CheckpointError("CKPT055.begun", folder=self.folder)
         self._forget(CORRECTIONS, but=[folder])
 
@@ -404,15 +404,15 @@ class _Evolution:
         files: dict[int, tuple[AnyPath, ...]] = {}
         for sink in (sink for sink in job.sinks if sink.node in results[1].sinks):
             was, node = self.continuation.corrected[sink.node], _sink(graph, sink.node)
-            old = None if was is None else recorded(folder / "old", was)
+            old = None if was is None else recorded_changes(folder / "old", was)
             takes_before = RowKind.UPDATE_BEFORE in corrected_kinds(node)
-            changes = corrections(old, recorded(folder / "new", sink.node), _key(node), takes_before)
+            changes = corrections(old, recorded_changes(folder / "new", sink.node), _key(node), takes_before)
             if changes is not None:
                 files[sink.node] = write_files(folder, sink.node, changes)
             self.corrected[sink.name] = 0 if changes is None else changes.height
         if files:
             self.submission.tell("writing corrections")
-            self._run(new_submission, folder / _WRITTEN, lambda job: correcting(job, files))
+            self._run(new_submission, folder / _WRITER_FOLDER, lambda job: correcting(job, files))
         for table, count in self.corrected.items():
             self.submission.tell(f"table '{table}' got {amount(count, 'correction')}")
 
@@ -421,7 +421,7 @@ class _Evolution:
         spark: SparkSession,
         job: JobGraph,
         stocks: Sequence[tuple[_Stock, tuple[StateLoad | None, ...]]],
-        copied: Mapping[int, OperatorEntry],
+        copies: Mapping[int, OperatorEntry],
     ) -> None:
         """Runs the micro-batch that loads the state, and copies what stays as it is stored. Raises CheckpointError
         CKPT053."""
@@ -433,16 +433,16 @@ class _Evolution:
         times: dict[int, str] = {}
         parts: list[tuple[DataFrame | None, Task]] = []
         for stock, loads in stocks:
-            stored = stored_runs(session, stock.snapshot, stock.states)
-            times |= stock.origins.times(job, stored.times)
-            if stored.frame is not None:
-                parts.append((stored.frame, SendState(stored.slots, receivers, loads)))
+            runs = stored_runs(session, stock.snapshot, stock.states)
+            times |= stock.origins.times(job, runs.times)
+            if runs.frame is not None:
+                parts.append((runs.frame, SendState(runs.slots, receivers, loads)))
         parts.append((None, SendTimes(receivers, times)))
         shipment = Shipment(loading(job, [loads for _, loads in stocks]), CacheSettings(None, 0, None, 0))
         markers = self.folder / "splits" / "loading"
         try:
             load_state(session, shipment, job.levels, parts, markers, self.checkpoint.spark.folder)
-            self._copy(session, job, copied, {n for _, loads in stocks for n, load in enumerate(loads) if load})
+            self._copy(session, job, copies, {n for _, loads in stocks for n, load in enumerate(loads) if load})
         except Exception as cause:
             coded = find_encoded(text_of(cause))
             if coded is not None:
@@ -455,11 +455,11 @@ class _Evolution:
         finally:
             remove_tree(markers)
 
-    def _copy(self, session: SparkSession, job: JobGraph, copied: Mapping[int, OperatorEntry], loads: set[int]) -> None:
+    def _copy(self, session: SparkSession, job: JobGraph, copies: Mapping[int, OperatorEntry], loads: set[int]) -> None:
         """Copies stored state of the old operators to the slots of the new ones; ``loads`` have state already."""
         slots: dict[int, dict[int, list[int]]] = {}
-        for spec in (spec for spec in job.operators if spec.node in copied):
-            entry = copied[spec.node]
+        for spec in (spec for spec in job.operators if spec.node in copies):
+            entry = copies[spec.node]
             origin = spark_operator(entry.level, self.old.layout.levels)
             labels = slots.setdefault(spark_operator(spec.level, job.levels), {}).setdefault(origin, [])
             labels += [slot_label(entry.first + group) for group in range(job.key_groups)]

@@ -56,10 +56,10 @@ class MergeGroups:
 
     def __call__(self, tables: Sequence[pl.DataFrame | None]) -> Sequence[pl.DataFrame | None]:
         rows, *rest = tables
-        return [None if rows is None else merged(self.kernel, rows, self.marks), *rest]
+        return [None if rows is None else merge_rows(self.kernel, rows, self.marks), *rest]
 
 
-def merged(kernel: GroupAggregateKernel, rows: pl.DataFrame, marks: Sequence[str] = ()) -> pl.DataFrame:
+def merge_rows(kernel: GroupAggregateKernel, rows: pl.DataFrame, marks: Sequence[str] = ()) -> pl.DataFrame:
     """State rows of the table of groups, those with the same key as one: it was last accessed when any of them was.
     They agree in the columns ``marks``."""
     keys = list(kernel.tables[0].lookup)
@@ -72,20 +72,20 @@ def merged(kernel: GroupAggregateKernel, rows: pl.DataFrame, marks: Sequence[str
         assert isinstance(function, MergeableFold)  # else they are not merged
         parts = pl.DataFrame([s.alias(n) for n, s in zip(function.parts, function.as_partial(rows), strict=True)])
         columns += function.merge(before, parts, changes)
-    marked = ((name, "max") for name in marks)
-    times = [(ACCESS_TIME, "max"), (WRITE_TIME, "max"), (ROWS, "sum"), (BORN, "min"), *marked]
-    columns += [_each(rows[name], ids.codes, ids.count, how) for name, how in times if name in rows.columns]
+    rules = [(ACCESS_TIME, "max"), (WRITE_TIME, "max"), (ROWS, "sum"), (BORN, "min")]
+    rules += [(name, "max") for name in marks]
+    columns += [_each(rows[name], ids.codes, ids.count, rule) for name, rule in rules if name in rows.columns]
     return pl.DataFrame(columns)
 
 
-def _each(values: pl.Series, codes: Ints, groups: int, how: str) -> pl.Series:
+def _each(values: pl.Series, codes: Ints, groups: int, rule: str) -> pl.Series:
     """The sum, or the extreme, of whole numbers of each group."""
     numbers = values.to_numpy()
-    if how == "sum":
+    if rule == "sum":
         out = np.zeros(groups, np.int64)
         np.add.at(out, codes, numbers)
     else:
         limits = np.iinfo(np.int64)
-        out = np.full(groups, limits.min if how == "max" else limits.max)
-        (np.maximum if how == "max" else np.minimum).at(out, codes, numbers)
+        out = np.full(groups, limits.min if rule == "max" else limits.max)
+        (np.maximum if rule == "max" else np.minimum).at(out, codes, numbers)
     return pl.Series(values.name, out)

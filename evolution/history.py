@@ -160,22 +160,22 @@ class History:
         numbers = {n for n, spec in enumerate(job.operators) if spec.node in self.operators}
         sinks = frozenset(n for n, sink in enumerate(job.sinks) if sink.node in self.sinks)
         keepers = {n for n, spec in enumerate(job.operators) if spec.node in self.keepers}
-        whole, job = job, without_ways_to(keepers, job) if keepers else job
-        needed = _upstream(job, numbers, sinks)
-        for n in sorted(needed):
+        whole_job, job = job, without_ways_to(keepers, job) if keepers else job
+        upstream = _upstream(job, numbers, sinks)
+        for n in sorted(upstream):
             if job.operators[n].kernel.by_clock:
-                raise self._lost(job.operators[n].name, "its result depends on the clock")
+                raise self._history_error(job.operators[n].name, "its result depends on the clock")
         # What kept rows are enough for does not use event time.
-        has_ended = self._has_ended(not keepers and any(job.operators[n].event_time for n in needed))
-        sources = [replace(s, pipeline=_cut(s.pipeline, needed, sinks), errors=None) for s in job.sources]
+        has_ended = self._has_ended(not keepers and any(job.operators[n].event_time for n in upstream))
+        sources = [replace(s, pipeline=_cut(s.pipeline, upstream, sinks), errors=None) for s in job.sources]
         sources = [s for s in sources if s.pipeline.outputs and s.node in self.sources]
-        lifetimes = [config.ttl for n in needed for config in job.operators[n].ttl if config.ttl]
+        lifetimes = [config.ttl for n in upstream for config in job.operators[n].ttl if config.ttl]
         step = min(lifetimes) // _TTL_PARTS if lifetimes else None
         pieces = {s.node: list(self.pieces(s, step)) for s in sources}
-        kept = kept_sources(whole, keepers & needed, files)
-        pieces |= {s.node: list(self._kept_pieces(s)) for s in kept}
+        row_sources = kept_sources(whole_job, keepers & upstream, files)
+        pieces |= {s.node: list(self._kept_pieces(s)) for s in row_sources}
         steps = _steps(pieces, step, self.batch_bytes * self.tasks)
-        operators = tuple(replace(o, pipeline=_cut(o.pipeline, needed, sinks), late=()) for o in job.operators)
+        operators = tuple(replace(o, pipeline=_cut(o.pipeline, upstream, sinks), late=()) for o in job.operators)
         return replace(
             job,
             sources=tuple(
@@ -184,7 +184,7 @@ class History:
                     reader=HistorySource(s.reader, with_all_parts(steps[s.node]), self.tasks),
                     marks=INSTANTS,
                 )
-                for s in (*sources, *kept)
+                for s in (*sources, *row_sources)
             ),
             operators=operators,
             sinks=tuple(replace(sink, writer=self.sinks.get(sink.node, Nothing())) for sink in job.sinks),
@@ -200,7 +200,9 @@ class History:
             folders = (splits / name for name in {CLOSING, *(entry.markers for entry in self.old.layout.sources)})
             for folder in folders:
                 if any(folder.name == CLOSING or name.endswith(END) for name in Markers(folder).names()):
-                    raise self._lost("the job", "event time came to its end with the input, and then more rows came")
+                    raise self._history_error(
+                        "the job", "event time came to its end with the input, and then more rows came"
+                    )
         return has_ended
 
     def pieces(self, source: SourceSpec, step: int | None) -> Iterator[Piece]:
@@ -225,16 +227,18 @@ class History:
         names = Markers(self.old.folder / "splits" / markers).names()[: end.log_offset(number) + 1]
         texts = [name.split("_", 1)[1] for name in names]
         if isinstance(reader, InstantSource):
-            known = set(reader.instants())
+            instants = set(reader.instants())
             yield from (
-                Piece(at, 0, InstantSplit(at), "") for at in map(int, texts) if at in known and at >= (since or at)
+                Piece(at, 0, InstantSplit(at), "") for at in map(int, texts) if at in instants and at >= (since or at)
             )
         elif isinstance(reader, RangeSource) and reader.total is not None:
             for text in texts:
                 start, _, stop = text.partition("-")
                 yield Piece(0, 0, RangeSplit(int(start), int(stop)), f"{int(start):020d}")
         else:
-            raise self._lost(f"table '{source.name}'", f"the connector '{source.connector}' does not read it again")
+            raise self._history_error(
+                f"table '{source.name}'", f"the connector '{source.connector}' does not read it again"
+            )
 
     def _kept_pieces(self, source: SourceSpec) -> Iterator[Piece]:
         """The rows that an operator has kept, as if they had just been accessed."""
@@ -249,26 +253,26 @@ class History:
     ) -> Iterator[Piece]:
         """What a source has read whose splits the connector plans. Raises CheckpointError CKPT054."""
         table = f"table '{source.name}'"
-        planned = self.old.spark.offsets(self.old.batch)
-        end = planned.sources[number] if number < len(planned.sources) else None
+        offsets = self.old.spark.offsets(self.old.batch)
+        end = offsets.sources[number] if number < len(offsets.sources) else None
         if end is None:
             return
         begin = beginning(self.old.folder / "splits" / self.old.layout.sources[number].markers)
         if begin is None:
-            raise self._lost(table, "the checkpoint does not say where the old job began to read it")
+            raise self._history_error(table, "the checkpoint does not say where the old job began to read it")
         try:
             size = max(1, self.batch_bytes // _SPLITS)
             for turn, past in enumerate(reader.history(begin, end, step, size, since)):
                 if past.at is None and (step is not None or since is not None):
                     need = "state of the plan expires" if since is None else "its history begins at a time"
-                    raise self._lost(table, f"it does not say when its rows arrived, and {need}")
+                    raise self._history_error(table, f"it does not say when its rows arrived, and {need}")
                 # Nothing arrives later than it is read.
-                at = turn if past.at is None else min(past.at, planned.time)
+                at = turn if past.at is None else min(past.at, offsets.time)
                 yield Piece(at, past.size, past.split, past.seq, past.rest)
         except HistoryLost as reason:
-            raise self._lost(table, str(reason)) from reason
+            raise self._history_error(table, str(reason)) from reason
         except StateplanError as cause:
-            raise self._lost(table, f"{cause.code} {cause.message}") from cause
+            raise self._history_error(table, f"{cause.code} {cause.message}") from cause
 
     def _files(self, source: SourceSpec, reader: FileSource, number: int, since: int) -> Iterator[FileEntry]:
         """The files that a source has read and that arrived since some time, each once, and as it was read. Raises
@@ -281,19 +285,19 @@ class History:
                 if place is not None:
                     same = os.stat(place).st_mtime_ns // 1_000_000 == file.modified
                 elif scheme_of(file.path) in HADOOP:
-                    raise self._lost(table, f"changes of {file.path} go unnoticed, as it is in HDFS")
+                    raise self._history_error(table, f"changes of {file.path} go unnoticed, as it is in HDFS")
                 else:
                     remote = {f.path: f for f in reader.files()} if remote is None else remote
                     if file.path not in remote:
-                        raise self._lost(table, f"{file.path} is gone")
+                        raise self._history_error(table, f"{file.path} is gone")
                     now = remote[file.path]
                     same = (now.modified, now.size) == (file.modified, file.size)
             except OSError as cause:
-                raise self._lost(table, f"{file.path}: {cause.strerror or cause}") from cause
+                raise self._history_error(table, f"{file.path}: {cause.strerror or cause}") from cause
             except DataError as cause:
-                raise self._lost(table, f"{cause.code} {cause.message}") from cause
+                raise self._history_error(table, f"{cause.code} {cause.message}") from cause
             if not same:
-                raise self._lost(table, f"{file.path} was modified after it was read")
+                raise self._history_error(table, f"{file.path} was modified after it was read")
             yield file
 
     def _files_read(self, number: int) -> Iterator[FileEntry]:
@@ -305,8 +309,8 @@ class History:
             else:
                 yield from entries_in(marker.read_bytes())
 
-    def _lost(self, what: str, why: str) -> CheckpointError:
-        return CheckpointError("CKPT054", what=what, why=why, folder=self.old.folder)
+    def _history_error(self, subject: str, why: str) -> CheckpointError:
+        return CheckpointError("CKPT054", what=subject, why=why, folder=self.old.folder)
 
 
 def with_all_parts(steps: Mapping[int, Sequence[Piece]]) -> dict[int, list[Piece]]:
@@ -330,11 +334,11 @@ def _size(path: str) -> int:
 
 def _upstream(job: JobGraph, numbers: set[int], sinks: Collection[int]) -> set[int]:
     """The given operators, and all from which rows reach them or the given sinks."""
-    needed = set(numbers)
+    upstream = set(numbers)
     for number in sorted(range(len(job.operators)), key=lambda n: -job.operators[n].level):
-        if any(_is_kept(target, needed, sinks) for target in targets(job.operators[number].pipeline)):
-            needed.add(number)
-    return needed
+        if any(_is_kept(target, upstream, sinks) for target in targets(job.operators[number].pipeline)):
+            upstream.add(number)
+    return upstream
 
 
 def _is_kept(target: ToOperator | ToSink | ToReader, operators: Collection[int], sinks: Collection[int]) -> bool:
@@ -366,8 +370,8 @@ def _steps(
         width: how much time an instant may stand for, ms; None for any.
         batch_bytes: how many bytes it may have.
     """
-    ordered = sorted(((p.at, p.seq, node, p) for node, some in pieces.items() for p in some), key=lambda x: x[:3])
-    exact = any(isinstance(p.split, InstantSplit) for _, _, _, p in ordered)
+    arrivals = sorted(((p.at, p.seq, node, p) for node, some in pieces.items() for p in some), key=lambda x: x[:3])
+    exact = any(isinstance(p.split, InstantSplit) for _, _, _, p in arrivals)
     steps: dict[int, dict[int, list[Piece]]] = {node: {} for node in pieces}
     group: list[tuple[int, Piece]] = []
     first, size = 0, 0
@@ -377,7 +381,7 @@ def _steps(
         for node, piece in group:
             steps[node].setdefault(at, []).append(piece)
 
-    for at, _, node, piece in ordered:
+    for at, _, node, piece in arrivals:
         grows = group and at != group[-1][1].at
         full = size + piece.size > batch_bytes or (width is not None and at - first > width)
         if grows and (exact or full):

@@ -79,23 +79,23 @@ class WriteRows:
             tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}
             for number, load in enumerate(self.loads):
                 for position, conversion in () if load is None else load.conversions:
-                    for converted in conversion(tables, state.time.watermark) if position == origin else ():
-                        rows = with_fields(self.operators[number].input_schemas[converted.number], converted.rows)
+                    for new_rows in conversion(tables, state.time.watermark) if position == origin else ():
+                        rows = with_fields(self.operators[number].input_schemas[new_rows.number], new_rows.rows)
                         step = max(1, rows.height * TASK_BYTES // max(1, int(rows.estimated_size())))
                         for part, start in enumerate(range(0, rows.height, step)):
                             name, data = (
-                                f"{number}-{converted.number}-{group}-{part}",
+                                f"{number}-{new_rows.number}-{group}-{part}",
                                 encode(rows[start : start + step]),
                             )
                             (self.folder / name).write_bytes(data)
-                            yield number, converted.number, name, len(data)
+                            yield number, new_rows.number, name, len(data)
 
 
 def with_fields(schema: dict[str, pl.DataType], rows: pl.DataFrame) -> pl.DataFrame:
     """Rows of an input with all of its fields, in their order. Fields that are not kept, of processing time, are NULL;
     the time of access is no field."""
-    missing = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in rows.columns]
-    return rows.drop(ACCESS_TIME).with_columns(missing).select(list(schema))
+    null_fields = [pl.lit(None, dtype).alias(name) for name, dtype in schema.items() if name not in rows.columns]
+    return rows.drop(ACCESS_TIME).with_columns(null_fields).select(list(schema))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from stateplan.evolution.conversion import Converted, StateLoad
+from stateplan.evolution.conversion import NewRows, StateLoad
 from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, blob_batch, encode, split
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_state import SlotStates
@@ -69,25 +69,25 @@ class SendState:
                     if tables is None:
                         stored_tables = self.slots.operators[operator].tables
                         tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}
-                    for converted in conversion(tables, state.time.watermark):
-                        yield from (blob_batch([blob]) for blob in self._blobs(number, group, converted, seq))
+                    for new_rows in conversion(tables, state.time.watermark):
+                        yield from (blob_batch([blob]) for blob in self._blobs(number, group, new_rows, seq))
 
-    def _blobs(self, operator: int, group: int, converted: Converted, seq: str) -> Iterator[Blob]:
+    def _blobs(self, operator: int, group: int, new_rows: NewRows, seq: str) -> Iterator[Blob]:
         groups = (
-            [(group, converted.rows)]
-            if converted.keys is None
-            else split(converted.rows, converted.keys, self.receivers.key_groups)
+            [(group, new_rows.rows)]
+            if new_rows.keys is None
+            else split(new_rows.rows, new_rows.keys, self.receivers.key_groups)
         )
         for receiver, rows in groups:
             label = self.receivers.label(operator, receiver)
-            parts = _at_times(rows) if converted.is_input else [(0, rows)]
+            parts = _at_times(rows) if new_rows.is_input else [(0, rows)]
             for now, part in parts:
                 step = max(1, part.height * _BLOB_BYTES // max(1, int(part.estimated_size())))
                 for number, start in enumerate(range(0, part.height, step)):
                     data = encode(part[start : start + step])
                     some = min(step, part.height - start)
-                    content = Rows(some, data) if converted.is_input else StateRows(converted.number, data)
-                    yield Blob(label, converted.number, f"{seq}\0{number:06d}", now, content)
+                    content = Rows(some, data) if new_rows.is_input else StateRows(new_rows.number, data)
+                    yield Blob(label, new_rows.number, f"{seq}\0{number:06d}", now, content)
 
 
 def _at_times(rows: pl.DataFrame) -> Iterator[tuple[int, pl.DataFrame]]:

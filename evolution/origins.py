@@ -12,7 +12,7 @@ from stateplan.evolution.comparison import comparison_of
 from stateplan.evolution.conversion import (
     Computation,
     Conversion,
-    Evaluated,
+    ExpressionValues,
     InOtherType,
     InputRows,
     OtherSum,
@@ -98,11 +98,11 @@ class Origins:
         return tuple(
             None
             if spec.node not in keepers or (number := self.of(spec)) is None
-            else StateLoad(tuple((number, rows) for rows in self._kept(spec, self.entries[number], time_zone)))
+            else StateLoad(tuple((number, rows) for rows in self._keeper_rows(spec, self.entries[number], time_zone)))
             for spec in job.operators
         )
 
-    def _kept(self, spec: OperatorSpec, old: OperatorEntry, time_zone: str) -> Iterator[InputRows]:
+    def _keeper_rows(self, spec: OperatorSpec, old: OperatorEntry, time_zone: str) -> Iterator[InputRows]:
         tables = {table.slot: (name, table) for name, table in old.tables.items()}
         move = self.continuation.moves.get(spec.node)
         for number, schema in enumerate(spec.input_schemas):
@@ -126,9 +126,9 @@ class Origins:
             conversions = [self._slices(spec, old, move, time_zone)]
         else:
             keys = None if form == "columns" else spec.kernel.tables[0].lookup
-            computed = tuple(_computed(table.columns, move, time_zone) for table in spec.kernel.tables)
+            computations = tuple(_computations(table.columns, move, time_zone) for table in spec.kernel.tables)
             tables = self._tables(spec, entry, old, move)
-            conversions = [TableRows(tables, keys, _filters(move, 0), time_zone, computed)]
+            conversions = [TableRows(tables, keys, _filters(move, 0), time_zone, computations)]
         gather = _GATHERS[form](spec.kernel) if form in _GATHERS else None
         return StateLoad(tuple((number, conversion) for conversion in conversions), gather)
 
@@ -182,9 +182,9 @@ class Origins:
         if any(origin.columns.get(before) != table.schema[name] for name, before in columns.items()):
             raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
         others = {name: c for name, c in table.columns.items() if name not in columns}
-        computed = _computed(others, move, time_zone)
+        computations = _computations(others, move, time_zone)
         other_time = misfit(spec, self.folder, "event time stands elsewhere than the metrics of its job say")
-        return SliceRows(table.name, columns, computed, spec.kernel, move.watermark, other_time)
+        return SliceRows(table.name, columns, computations, spec.kernel, move.watermark, other_time)
 
     def times(self, job: JobGraph, stored_times: Mapping[int, str]) -> dict[int, str]:
         """Per operator how far event time has come, as JSON. Where rows come on other ways than before, only the
@@ -211,28 +211,28 @@ def _filters(move: Move | None, number: int) -> tuple[Rex, ...]:
     return tuple(move.filters[number]) if move is not None and move.filters else ()
 
 
-def _computed_fields(move: Move | None, number: int, time_zone: str) -> dict[str, Evaluated]:
+def _computed_fields(move: Move | None, number: int, time_zone: str) -> dict[str, ExpressionValues]:
     """What computes the fields of an input that the old operator has not kept as they are."""
-    computed = move.exprs[number] if move is not None and move.exprs else {}
-    return {column(i): Evaluated(rex, time_zone) for i, rex in computed.items()}
+    expressions = move.exprs[number] if move is not None and move.exprs else {}
+    return {column(i): ExpressionValues(rex, time_zone) for i, rex in expressions.items()}
 
 
-def _computed(columns: Mapping[str, StateColumn], move: Move | None, time_zone: str) -> dict[str, Computation]:
+def _computations(columns: Mapping[str, StateColumn], move: Move | None, time_zone: str) -> dict[str, Computation]:
     """What computes the columns of a table that the old state does not have."""
-    computed: dict[str, Computation] = {}
+    computations: dict[str, Computation] = {}
     for name, column_ in columns.items():
         if move is None or not is_computed(column_, move):
             continue
         if column_.call is not None and column_.label == "sum":
             source = move.calls[column_.call]
             columns_of_call = f"sum{source.call}", f"count{source.call}"
-            computed[name] = OtherSum(*columns_of_call, source.factor, source.addend, column_.type)
+            computations[name] = OtherSum(*columns_of_call, source.factor, source.addend, column_.type)
         elif column_.field is None:
-            computed[name] = InOtherType(name_before(name, column_, move), column_.type)
+            computations[name] = InOtherType(name_before(name, column_, move), column_.type)
         else:
             number, field = column_.field
-            computed[name] = Evaluated(move.exprs[number if len(move.fields) > 1 else 0][field], time_zone)
-    return computed
+            computations[name] = ExpressionValues(move.exprs[number if len(move.fields) > 1 else 0][field], time_zone)
+    return computations
 
 
 _GATHERS: Mapping[str, Callable[[Any], Gather]] = {

@@ -35,7 +35,7 @@ class Rates:
         job = read_job(snapshot.folder)
         return Rates(read_metrics(snapshot.folder), snapshot.layout, 1 if job is None else job.parallelism)
 
-    def writing(self, node: int, size: int) -> float | None:
+    def writing_time(self, node: int, size: int) -> float | None:
         """Seconds for the state of an operator of the job, of so many bytes."""
         uids = [entry.uid for entry in self.layout.operators if entry.node == node]
         return self._seconds(uids, "write_ms", "state_bytes_written", size)
@@ -50,11 +50,11 @@ class Rates:
             return None  # the records do not begin with the job
         return sum(record.operators.get(uid, {}).get("rows_in", 0) for record in self.records)
 
-    def reading(self, node: int, rows: float | None) -> float | None:
+    def reading_time(self, node: int, rows: float | None) -> float | None:
         """Seconds for so many rows of a source of the job."""
         return self._seconds([self._source(node)], "busy_ms", "rows_in", rows)
 
-    def running(self, specs: Collection[OperatorSpec], rows: float | None) -> float | None:
+    def running_time(self, specs: Collection[OperatorSpec], rows: float | None) -> float | None:
         """Seconds for so many rows through operators: as long as through those of the job of the same kinds."""
         total = 0.0
         for spec in specs:
@@ -86,7 +86,7 @@ class Rates:
         return max(figures)[1] if figures else None
 
 
-def reached(part: JobGraph) -> list[OperatorSpec]:
+def reached_operators(part: JobGraph) -> list[OperatorSpec]:
     """The operators of a job that rows of its sources reach."""
     numbers: set[int] = set()
 

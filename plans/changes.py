@@ -144,7 +144,7 @@ def _kind(pointer: str) -> Kind:
 def meaningful(node: ExecNode) -> dict[str, Any]:
     """The node's JSON without anything whose change is of another kind than ``other``, and without its inputs'
     distributions, which follow from the rest."""
-    data = {k: v for k, v in _whole(node).items() if k not in _NO_MEANING}
+    data = {k: v for k, v in _complete_json(node).items() if k not in _NO_MEANING}
     data["type"] = [node.name, "" if node.title in SAME_VERSIONS else node.type.rpartition("_")[2]]
     return {k: _without_soft(v, f"/{k}") if k in _WITH_SOFT else v for k, v in data.items()}
 
@@ -175,14 +175,14 @@ def _without_soft(value: Any, at: str) -> Any:
     return value
 
 
-def _whole(node: ExecNode) -> dict[str, Any]:
+def _complete_json(node: ExecNode) -> dict[str, Any]:
     """The node's JSON with the keys that older releases omitted."""
     return {**node.absent_means(), **node.to_json()}
 
 
 def _fields(node: ExecNode) -> dict[str, Any]:
     """The node's JSON as it is compared: without ids, uids and states, the output's names apart from its types."""
-    data = {k: v for k, v in _whole(node).items() if k not in ("id", "stateplan", "state", "type")}
+    data = {k: v for k, v in _complete_json(node).items() if k not in ("id", "stateplan", "state", "type")}
     data["type"] = {"name": node.name, "version": node.type.rpartition("_")[2]}
     row = node.output_type
     data["outputType"] = {"names": [f.name for f in row.fields], "types": [f.type.to_json() for f in row.fields]}
@@ -217,7 +217,7 @@ def _differences(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
     while stack:
         before, after, at = stack.pop()
         are_objects = isinstance(before, dict) and isinstance(after, dict) and not is_rex(before)
-        if are_objects and ("argList" not in before or _unnamed(before) == _unnamed(after)):
+        if are_objects and ("argList" not in before or _without_name(before) == _without_name(after)):
             for key in reversed(list(dict.fromkeys((*before, *after)))):
                 stack.append((before.get(key, _ABSENT), after.get(key, _ABSENT), at + join_pointer([key])))
         elif at != "/outputType/names" and _same_length(before, after):
@@ -226,7 +226,7 @@ def _differences(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
             yield at, before, after
 
 
-def _unnamed(call: Mapping[str, Any]) -> dict[str, Any]:
+def _without_name(call: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in call.items() if k != "name"}
 
 

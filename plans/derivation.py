@@ -234,8 +234,8 @@ class StoredFields:
             places: the places of the fields of the old rows that state has.
             types: of all their fields.
         """
-        stored = set(places)
-        fields = tuple(field if i in stored else "" for i, field in enumerate(old.fields))
+        stored_places = set(places)
+        fields = tuple(field if i in stored_places else "" for i, field in enumerate(old.fields))
         return StoredFields(fields, types, old.meanings, new.meanings)
 
     def rex(self, field_hash: str) -> Rex | None:
@@ -247,12 +247,12 @@ class StoredFields:
         if expression.settings != "{}":
             return None
         try:
-            rex = expression.over(self._placed)
+            rex = expression.over(self._field_json)
         except KeyError:
             return None
         return rex if rex is not None and _is_fixed(rex) else None
 
-    def _placed(self, field_hash: str) -> Any:
+    def _field_json(self, field_hash: str) -> Any:
         """The JSON of what computes a field. Raises KeyError where state lacks what it reads."""
         if field_hash in self.fields:
             place = self.fields.index(field_hash)
@@ -267,8 +267,8 @@ class StoredFields:
 
     def _widened(self, values: str, kind: LogicalType) -> Any:
         """The JSON of what makes whole numbers wider. Raises KeyError where state lacks them."""
-        for place, stored in enumerate(self.fields):
-            origin, narrow = self.old.integers.get(stored, ("", kind))
+        for place, stored_field in enumerate(self.fields):
+            origin, narrow = self.old.integers.get(stored_field, ("", kind))
             if origin == values and narrow.is_narrower(kind):
                 operand = {"kind": "INPUT_REF", "inputIndex": place, "type": self.types[place].to_json()}
                 cast = {"kind": "CALL", "syntax": "SPECIAL", "internalName": "$CAST$1", "operands": [operand]}
@@ -279,7 +279,7 @@ class StoredFields:
         """Where fields of the new rows are, and what computes the others, by their positions; None where neither is
         known of one. ``new_fields`` are positions and hashes."""
         places: dict[int, int] = {}
-        computed: dict[int, Rex] = {}
+        expressions: dict[int, Rex] = {}
         for position, field_hash in new_fields:
             if field_hash in self.fields:
                 same = position < len(self.fields) and self.fields[position] == field_hash
@@ -288,8 +288,8 @@ class StoredFields:
             rex = self.rex(field_hash)
             if rex is None:
                 return None
-            computed[position] = rex
-        return places, computed
+            expressions[position] = rex
+        return places, expressions
 
 
 def filters_over(
@@ -310,9 +310,9 @@ def filters_over(
     return over_stored(new.conditions - old.conditions, StoredFields.of(old, new, stored_fields, types))
 
 
-def over_stored(conditions: Iterable[Expression], stored: StoredFields) -> tuple[Rex, ...] | None:
+def over_stored(conditions: Iterable[Expression], stored_fields: StoredFields) -> tuple[Rex, ...] | None:
     """Conditions over the fields of the old rows; None where state lacks what one of them reads."""
-    filters = [stored.over(condition) for condition in sorted(conditions, key=lambda c: c.text)]
+    filters = [stored_fields.over(condition) for condition in sorted(conditions, key=lambda c: c.text)]
     return None if None in filters else tuple(rex for rex in filters if rex is not None)
 
 
@@ -327,8 +327,8 @@ def _is_fixed(rex: Rex) -> bool:
     these. A call without operands may read the clock."""
     if isinstance(rex, (InputRef, Constant)):
         return True
-    fixed = isinstance(rex, Call) and not rex.is_user_defined and bool(rex.children) and not varies(rex)
-    return fixed and all(map(_is_fixed, rex.children))
+    is_fixed_call = isinstance(rex, Call) and not rex.is_user_defined and bool(rex.children) and not varies(rex)
+    return is_fixed_call and all(map(_is_fixed, rex.children))
 
 
 @dataclass(frozen=True)
@@ -352,19 +352,19 @@ def kept_rows(old: Sequence[JoinSide], new: Sequence[JoinSide]) -> StateMove | N
     for order in ((0, 1), (1, 0)):
         filters: list[tuple[Rex, ...]] = []
         fields: list[tuple[int | None, ...]] = []
-        computed: list[Mapping[int, Rex]] = []
+        expressions: list[Mapping[int, Rex]] = []
         for j, side in zip(order, new, strict=True):
             places = range(len(old[j].types))
             side_filters = filters_over(old[j].rows, side.rows, places, old[j].types)
-            stored = StoredFields.of(old[j].rows, side.rows, places, old[j].types)
-            derived_fields = stored.fields_of(enumerate(side.rows.fields))
+            stored_fields = StoredFields.of(old[j].rows, side.rows, places, old[j].types)
+            derived_fields = stored_fields.fields_of(enumerate(side.rows.fields))
             if side_filters is None or derived_fields is None:
                 break
             filters.append(side_filters)
             fields.append(tuple(derived_fields[0].get(i) for i in range(len(side.rows.fields))))
-            computed.append(derived_fields[1])
+            expressions.append(derived_fields[1])
         else:
-            return StateMove(tuple(fields), form="rows", inputs=order, filters=tuple(filters), exprs=tuple(computed))
+            return StateMove(tuple(fields), form="rows", inputs=order, filters=tuple(filters), exprs=tuple(expressions))
     return None
 
 
@@ -383,7 +383,9 @@ def lost_rows(
         origin = old[j]
         values = side.rows.meanings.values
         dropped_now = {values(side.rows.fields[k]) for k, drops in zip(side.keys, filters[1], strict=True) if drops}
-        dropped = {k for k, drops in zip(origin.keys, filters[0], strict=True) if drops and origin.types[k].nullable}
-        if not {origin.rows.meanings.values(origin.rows.fields[k]) for k in dropped} <= dropped_now:
+        dropped_keys = {
+            k for k, drops in zip(origin.keys, filters[0], strict=True) if drops and origin.types[k].nullable
+        }
+        if not {origin.rows.meanings.values(origin.rows.fields[k]) for k in dropped_keys} <= dropped_now:
             return "rows whose key was NULL were not kept"
     return None

@@ -112,8 +112,8 @@ def _by_key(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
     only = [unlike.filter(pl.col(f"added_{side}").is_not_null()) for side in SIDES]
     examples = [
         tuple(
-            ("+I" if added else "-D", _shown(row))
-            for added, row in frame.select(f"added_{side}", f"row_{side}").sort(pl.all()).head(_EXAMPLES).rows()
+            ("+I" if is_added else "-D", _row_text(row))
+            for is_added, row in frame.select(f"added_{side}", f"row_{side}").sort(pl.all()).head(_EXAMPLES).rows()
         )
         for side, frame in zip(SIDES, only, strict=True)
     ]
@@ -126,7 +126,7 @@ def _by_key(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
         old_examples=examples[0],
         new_examples=examples[1],
         pairs=tuple(
-            (_shown(old), _shown(new))
+            (_row_text(old), _row_text(new))
             for old, new in different.select("row_old", "row_new").sort(pl.all()).head(_EXAMPLES).rows()
         ),
     )
@@ -137,15 +137,15 @@ def _by_row(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
     counts = [int(rows[side].abs().sum()) for side in SIDES]
     examples = [
         tuple(
-            ("+I" if count > 0 else "-D", _shown(row))
+            ("+I" if count > 0 else "-D", _row_text(row))
             for row, count in rows.filter(pl.col(side) != 0).select("row", side).sort("row").head(_EXAMPLES).rows()
         )
         for side in SIDES
     ]
-    written = [count for count in empty.counts if count is not None]
+    totals = [count for count in empty.counts if count is not None]
     return replace(
         empty,
-        equal=max(0, min(total - own for total, own in zip(written, counts, strict=False))) if len(written) > 1 else 0,
+        equal=max(0, min(total - own for total, own in zip(totals, counts, strict=False))) if len(totals) > 1 else 0,
         only_old=counts[0],
         only_new=counts[1],
         old_examples=examples[0],
@@ -153,7 +153,7 @@ def _by_row(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
     )
 
 
-def _shown(row: str) -> str:
+def _row_text(row: str) -> str:
     return json.dumps(json.loads(row), ensure_ascii=False)
 
 
@@ -164,14 +164,14 @@ class PlanFigures:
     Attributes:
         rows: the rows that its sources read. A table that it reads twice counts twice.
         state_rows, state_bytes: the size of its state at the end.
-        written: bytes of state that all micro-batches wrote.
+        written_bytes: bytes of state that all micro-batches wrote.
         busy: task time of each micro-batch in its operators, ms.
     """
 
     rows: int
     state_rows: int
     state_bytes: int
-    written: int
+    written_bytes: int
     busy: tuple[float, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -180,7 +180,7 @@ class PlanFigures:
             "rows": self.rows,
             "stateRows": self.state_rows,
             "stateBytes": self.state_bytes,
-            "writtenBytes": self.written,
+            "writtenBytes": self.written_bytes,
             "busyMillis": [round(ms, 1) for ms in self.busy],
         }
 
@@ -243,7 +243,7 @@ class Fork:
                     f"{sum(sink.counts[number] or 0 for sink in self.sinks):,}",
                     f"{figures.state_rows:,}",
                     bytes_text(figures.state_bytes),
-                    bytes_text(figures.written),
+                    bytes_text(figures.written_bytes),
                     _times(figures.busy),
                 )
             )

@@ -74,9 +74,9 @@ def compare_keyed(old: KeyedInput, new: KeyedInput, move: StateMove) -> Outcome 
         return None
     reasons = ["its keys are reordered"] if old.key != new.key else []
     reasons += left_out(filters, old.names, "rows")
-    end, lost = _end(old, new)
-    if lost is not None:
-        return "reset", [lost], None
+    end, reset_reason = _end(old, new)
+    if reset_reason is not None:
+        return "reset", [reset_reason], None
     form = move.form
     if reasons or any(move.exprs):
         form = "keys"
@@ -90,12 +90,12 @@ def _filters(old: KeyedInput, new: KeyedInput) -> tuple[Rex, ...] | None:
     """Conditions on the fields of the old input that rows of the state have to meet now; None where they cannot be
     told. Conditions in front of the operator may read the key, and those of a normalization all fields. A ranking that
     keeps all rows has all that meet a condition; but rows of equal order refresh each other."""
-    stored: Sequence[int] = _key(old.node)
+    stored_fields: Sequence[int] = _key(old.node)
     if _keeps_all(old.node) and not old.ttl:
-        stored = range(len(old.types))
+        stored_fields = range(len(old.types))
     if isinstance(new.node, Deduplicate) and new.node.output_insert_only and new.node.is_rowtime:
-        stored = ()  # what is late depends on the watermark, and that on all rows
-    filters = filters_over(old.rows, new.rows, stored, old.types)
+        stored_fields = ()  # what is late depends on the watermark, and that on all rows
+    filters = filters_over(old.rows, new.rows, stored_fields, old.types)
     if filters is None or not old.meaning.row_conditions <= new.meaning.row_conditions:
         return None
     more = new.meaning.row_conditions - old.meaning.row_conditions

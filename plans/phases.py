@@ -36,16 +36,16 @@ def _parts(graph: ExecGraph, node: GlobalGroupAggregate) -> Iterator[ExecNode]:
     (row,) = graph.input_types(local)
     keys = [row.fields[key].type for key in local.grouping]
     width = len(row.fields)
-    whole = LogicalType("ROW", fields=(*row.fields, *(RowField(f"key{i}", t) for i, t in enumerate(keys))))
+    keyed_row = LogicalType("ROW", fields=(*row.fields, *(RowField(f"key{i}", t) for i, t in enumerate(keys))))
     projection = (*range(width), *local.grouping)
     yield Calc(
         id=local.id,
         type="stream-exec-calc_1",
         input_properties=local.input_properties,
-        output_type=whole,
-        projection=tuple(InputRef(whole.fields[i].type, field) for i, field in enumerate(projection)),
+        output_type=keyed_row,
+        projection=tuple(InputRef(keyed_row.fields[i].type, field) for i, field in enumerate(projection)),
     )
-    yield exchange.replace(output_type=whole)
+    yield exchange.replace(output_type=keyed_row)
     yield GroupAggregate(
         id=node.id,
         type="stream-exec-group-aggregate_1",

@@ -53,13 +53,13 @@ class Plan:
 
     Attributes:
         sql: its text, without secrets.
-        planned: its plans; the exec graph has the whole of every table, and secrets.
+        compilation: its plans; the exec graph has the whole of every table, and secrets.
         graph: the exec graph with references in place of secrets.
         secrets: what these stand for.
     """
 
     sql: str
-    planned: JointPlan
+    compilation: JointPlan
     graph: ExecGraph
     secrets: Secrets
 
@@ -212,7 +212,7 @@ class Compiler:
         from stateplan.session.explain import explain_text
 
         options = self._config.to_dict()
-        return explain_text(plan.planned, plan.graph, options, details, isinstance(plan, QueryPlan))
+        return explain_text(plan.compilation, plan.graph, options, details, isinstance(plan, QueryPlan))
 
 
 @contextmanager

@@ -116,7 +116,7 @@ class EvolutionPreview:
 def _preview(operator: OperatorDiff, evolution: Evolution, estimate: Estimate) -> OperatorPreview:
     if operator.new is None:
         return OperatorPreview(operator, "removed", operator.reasons, None)
-    loss = estimate.lost.get(operator.new.id)
+    loss = estimate.losses.get(operator.new.id)
     if loss is not None:
         return OperatorPreview(operator, "reset", (*operator.reasons, loss), None)
     cost = estimate.costs.get(operator.new.id)

@@ -51,7 +51,7 @@ def explain_text(
     """What EXPLAIN shows of a statement.
 
     Args:
-        planned: its plans.
+        compilation: its plans.
         graph: its exec graph, without secrets.
         options: the options of the session.
         details: what is requested beside the operators.

@@ -8,7 +8,7 @@ import pytest
 
 from stateplan.connectors.splits import FileSplit
 from stateplan.evolution.history import Piece
-from stateplan.evolution.rates import Rates, reached
+from stateplan.evolution.rates import Rates, reached_operators
 from stateplan.runtime.checkpoint.slots import SourceEntry, laid_out
 from stateplan.runtime.jobgraph import Pipeline, ToOperator
 from stateplan.runtime.metrics.records import BatchMetrics
@@ -37,10 +37,10 @@ def piece(size: int) -> Piece:
 
 def test_time_is_that_of_the_largest_micro_batch() -> None:
     measured = rates(record(3, 400, 4000, batches=4), record(4, 1000, 2000), record(5, 1, 700))
-    assert measured.reading(90, 5000) == 10.0
-    assert measured.writing(1, 30_000) == 3.0
-    assert measured.running([JOB.operators[0]], 500) == 1.0
-    assert replace(measured, parallelism=4).reading(90, 5000) == 2.5
+    assert measured.reading_time(90, 5000) == 10.0
+    assert measured.writing_time(1, 30_000) == 3.0
+    assert measured.running_time([JOB.operators[0]], 500) == 1.0
+    assert replace(measured, parallelism=4).reading_time(90, 5000) == 2.5
 
 
 def test_rows_of_files_follow_from_their_bytes_and_others_from_all_that_was_read() -> None:
@@ -55,23 +55,23 @@ def test_rows_of_files_follow_from_their_bytes_and_others_from_all_that_was_read
 
 @pytest.mark.parametrize("measured", [rates(), rates(record(0, 0, 3.0))])
 def test_nothing_is_said_without_evidence(measured: Rates) -> None:
-    assert measured.writing(1, 10) is None
-    assert measured.reading(90, 10) is None
+    assert measured.writing_time(1, 10) is None
+    assert measured.reading_time(90, 10) is None
     assert measured.rows(90, [piece(10)]) is None
-    assert measured.running(JOB.operators, 10) is None
-    assert measured.running(JOB.operators, None) is None
-    assert (measured.writing(1, 0), measured.running(JOB.operators, 0)) == (0, 0), "there is nothing to do"
+    assert measured.running_time(JOB.operators, 10) is None
+    assert measured.running_time(JOB.operators, None) is None
+    assert (measured.writing_time(1, 0), measured.running_time(JOB.operators, 0)) == (0, 0), "there is nothing to do"
 
 
 def test_operators_of_another_kind_are_no_evidence() -> None:
     measured = rates(record(0, 100, 1000))
-    assert measured.running([replace(JOB.operators[0], name="op[77]")], 10) == 0.1
-    assert measured.running([replace(JOB.operators[0], name="join[1]")], 10) is None
-    assert Rates(measured.records, replace(LAYOUT, sources=(SourceEntry(5, "other"),)), 1).reading(90, 10) is None
+    assert measured.running_time([replace(JOB.operators[0], name="op[77]")], 10) == 0.1
+    assert measured.running_time([replace(JOB.operators[0], name="join[1]")], 10) is None
+    assert Rates(measured.records, replace(LAYOUT, sources=(SourceEntry(5, "other"),)), 1).reading_time(90, 10) is None
 
 
 def test_operators_that_rows_reach_count() -> None:
     first = replace(JOB.sources[0], pipeline=Pipeline((), (ToOperator(0, 0, ("c0",)),)))
     onwards = replace(JOB.operators[0], pipeline=Pipeline((), (ToOperator(1, 0, ("c0",)),)))
     part = replace(JOB, sources=(first,), operators=(onwards, JOB.operators[1], JOB.operators[0]))
-    assert reached(part) == [onwards, JOB.operators[1]]
+    assert reached_operators(part) == [onwards, JOB.operators[1]]
