@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stateplan.common.errors import CheckpointError
@@ -134,6 +134,9 @@ def changes(draw: st.DrawFn) -> list[tuple[object, ...]]:
 
 
 @given(pair(), changes())
+@example(  # the group begins again in the second micro-batch
+    ("SUM(t)", "SUM((t * 2))"), [(1, "+I", 1, 1, None, None, None, None), (2, "+U", 1, 1, 0, None, None, None)]
+)
 def test_what_is_derived_is_exact(sums: tuple[str, str], rows: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         tables = Tables(Path(folder), ddl("upsert"))
