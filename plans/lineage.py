@@ -346,8 +346,9 @@ def _nullable(value: Any) -> Any:
 
 def _expression_hash(value: Any, settings: Mapping[str, str], meanings: FieldMeanings) -> str:
     """The hash of a field that is an expression. A cast of whole numbers to a wider type leaves them as they are."""
-    if value.get("internalName") == "$CAST$1" and is_field(value["operands"][0]) and not settings:
-        values, narrow = meanings.integers.get(value["operands"][0]["field"], ("", None))
+    operand: Any = next(iter(value.get("operands", ())), None)
+    if value.get("internalName") == "$CAST$1" and is_field(operand) and not settings:
+        values, narrow = meanings.integers.get(operand["field"], ("", None))
         kind = type_from_json(value["type"])
         if narrow is not None and narrow.is_narrower(kind):
             return meanings.typed_hash(values, kind)
@@ -361,7 +362,7 @@ def _conditions(condition: Any, settings: Mapping[str, str]) -> frozenset[Expres
     if condition is None:
         return frozenset()
     if isinstance(condition, dict) and condition.get("internalName") == "$AND$1":
-        return frozenset(c for operand in condition["operands"] for c in _conditions(operand, settings))
+        return frozenset(c for operand in condition.get("operands", ()) for c in _conditions(operand, settings))
     return frozenset((Expression.of(condition, settings),))
 
 

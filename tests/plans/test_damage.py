@@ -77,6 +77,19 @@ def test_more_ways_through_a_plan_than_can_be_worked_out() -> None:
     assert outcome.codes["execute"] == outcome.codes["explain"] == "PLAN059"
 
 
+@pytest.mark.parametrize(("place", "function"), [("projection", "$CAST$1"), ("condition", "$AND$1")])
+def test_a_call_without_operands_goes_through_every_command(place: str, function: str) -> None:
+    text = (DATA / "dedup" / "plan.json").read_text()
+    plan = json.loads(text)
+    calc = next(node for node in plan["nodes"] if node["type"].startswith("stream-exec-calc_"))
+    first, *others = calc["projection"]
+    call = {"kind": "CALL", "syntax": "SPECIAL", "internalName": function, "operands": []}
+    calc[place] = [{**call, "type": first["type"]}, *others] if place == "projection" else {**call, "type": "BOOLEAN"}
+    outcome = check(json.dumps(plan).encode(), text)
+    assert outcome.failure is None, outcome.failure
+    assert outcome.code is None, "it is a plan all the same"
+
+
 def test_every_plan_command_is_tried() -> None:
     names = {command.name or command.callback.__name__ for command in plan_app.registered_commands if command.callback}
     assert names == set(COMMANDS) | NOT_RUN, "say in COMMANDS how a new command is run"
