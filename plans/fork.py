@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, TypeAlias
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from stateplan.common.readable import amount, bytes_text, in_columns
 from stateplan.execnodes.shadows import SIDES
-from stateplan.runtime.shadows import TableChanges
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from stateplan.runtime.shadows import TableChanges
 
 _EXAMPLES = 3
 _HEAD = ("plan", "rows read", "changes", "state rows", "state", "written", "busy per micro-batch")
@@ -104,6 +106,8 @@ class SinkDifference:
 
 def _by_key(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
     """Compares the last change of each key by each plan. Of a deleted row, only the key counts."""
+    import polars as pl
+
     both = rows.filter(pl.col("added_old").is_not_null() & pl.col("added_new").is_not_null())
     alike = both.filter(pl.col("added_old") == pl.col("added_new"))
     differs = pl.col("added_old") & (pl.col("row_old") != pl.col("row_new"))
@@ -134,6 +138,8 @@ def _by_key(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
 
 def _by_row(empty: SinkDifference, rows: pl.DataFrame) -> SinkDifference:
     """Compares how often each plan has inserted each row."""
+    import polars as pl
+
     counts = [int(rows[side].abs().sum()) for side in SIDES]
     examples = [
         tuple(
