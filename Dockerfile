@@ -10,6 +10,7 @@ COPY stateplan stateplan
 COPY cli cli
 COPY common common
 COPY connectors connectors
+COPY evolution evolution
 COPY execnodes execnodes
 COPY functions functions
 COPY gateway gateway
