@@ -57,7 +57,7 @@ _ID = re.compile(r"\b[0-9a-f]{32}\b|\bsavepoint-[0-9a-f]{6}-[0-9a-f]{12}\b")
 _STEADY = (
     (_ID, "ID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]"), ""),
-    (re.compile(r"\b\d\d:\d\d:\d\d(\.\d+)?"), "TIME"),
+    (re.compile(r"\b\d\d:\d\d:\d\d([.,]\d+)?"), "TIME"),
     (re.compile(r"\b\d[\d.]* (ms|s|seconds|min)\b"), "DURATION"),
     (re.compile(r"\b\d[\d.]* (B|KiB)\b"), "SIZE"),
     (re.compile(r"\b\d+%"), "SHARE"),
