@@ -83,10 +83,8 @@ class WriteRows:
                         rows = with_fields(self.operators[number].input_schemas[new_rows.number], new_rows.rows)
                         step = max(1, rows.height * TASK_BYTES // max(1, int(rows.estimated_size())))
                         for part, start in enumerate(range(0, rows.height, step)):
-                            name, data = (
-                                f"{number}-{new_rows.number}-{group}-{part}",
-                                encode(rows[start : start + step]),
-                            )
+                            name = f"{number}-{new_rows.number}-{group}-{part}"
+                            data = encode(rows[start : start + step])
                             (self.folder / name).write_bytes(data)
                             yield number, new_rows.number, name, len(data)
 

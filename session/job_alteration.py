@@ -29,7 +29,7 @@ from stateplan.session.compiler import Compiler
 from stateplan.session.context import Context
 from stateplan.session.host import Host
 from stateplan.session.jobs import CHECKPOINT_DIR, JobEntry, JobRecord, PlanChange
-from stateplan.session.restart import OUTPUT
+from stateplan.session.restart import OUTPUT, RECOVERY_PATH
 from stateplan.session.results import TableResult, content
 
 if TYPE_CHECKING:
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from stateplan.runtime.job import Job, Progress
     from stateplan.session.shadow import ShadowPlan
     from stateplan.session.starter import JobStarter
-
-RECOVERY_PATH = "execution.state-recovery.path"
-
 
 _RESTORE = "table.plan.restore.catalog-objects"
 ALTER_OPTIONS = {
@@ -258,7 +255,7 @@ class _Alteration:
         options = {
             **self.record.options,
             CHECKPOINT_DIR: str(self.checkpoint),
-            "table.plan.restore.catalog-objects": "ALL_ENFORCED",
+            _RESTORE: "ALL_ENFORCED",
             "table.dml-sync": "false",
         }
         session = Session(

@@ -36,7 +36,8 @@ ACCEPT = "execution.state-recovery.accept"
 OUTPUT = "execution.state-recovery.output"
 """The option that says what sinks get."""
 
-_RECOVERY_PATH = "execution.state-recovery.path"
+RECOVERY_PATH = "execution.state-recovery.path"
+"""The option that names the checkpoint or savepoint to start from."""
 
 _VERBS: Mapping[Verdict, str] = {
     "rewrite": "rewritten",
@@ -66,7 +67,7 @@ def continue_from(old_text: str, document: PlanDocument, options: Mapping[str, s
     diff = compare(old, document)
     folder = options.get("execution.checkpointing.dir", "")
     if diff.verdict != "identical" and value(options, OUTPUT) == "corrections":
-        why = f"they need a new checkpoint, which 'stateplan plan evolve' or '{_RECOVERY_PATH}' = '{folder}' makes"
+        why = f"they need a new checkpoint, which 'stateplan plan evolve' or '{RECOVERY_PATH}' = '{folder}' makes"
         raise CheckpointError("CKPT055", what=f"a plan that continues in the checkpoint {folder}", why=why)
     _require_sources(diff, document, folder)
     accept = value(options, ACCEPT)
