@@ -2,9 +2,10 @@
 
     python -m benchmarks.shadow [--keys 200000] [--rows 20000] [--rounds 3] [--parallelism 2]
 
-A job joins and counts rows that arrive in files, one each second. Again and again a changed plan runs as its shadow for
-some micro-batches, and then takes its place, or goes. Prints how long micro-batches last, and for each statement the
-time from the end of the last micro-batch before to the end of the first one after, which is a micro-batch itself.
+A job joins and counts rows that arrive in files, four each second, so that it is always busy. Again and again a
+changed plan runs as its shadow for some micro-batches, and then takes its place, or goes. Prints how long it takes from
+the end of a micro-batch to the end of the next one, and for each statement the time from the end of the last
+micro-batch before to the end of the first one after.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from __future__ import annotations
 import re
 import threading
 import time
-from itertools import count
+from collections.abc import Iterable
+from itertools import count, pairwise
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -22,6 +24,7 @@ import polars as pl
 import typer
 
 from benchmarks.harness import run, work_folder
+from stateplan.runtime.job import Job
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
 
@@ -65,7 +68,7 @@ def main(
         def arrive() -> None:
             for number in count(1):
                 write(folder / "in", rows, keys, number)
-                if over.wait(1.0):
+                if over.wait(0.25):
                     return
 
         threading.Thread(target=arrive, daemon=True).start()
@@ -78,33 +81,49 @@ def main(
         assert job is not None
         name_of_job, current = job.job_id, 0
         try:
-            print(f"the plan alone: micro-batches of {typical(jobs, name_of_job):,.0f} ms")
+            print(f"the plan alone: a micro-batch each {interval(jobs, name_of_job):,.0f} ms")
             for number in range(rounds):
                 end = "ROLLBACK" if number % 2 else "COMMIT"
                 shadow = f"USING PLAN '{plans[1 - current]}' WITH ('shadow' = 'true')"
                 for what, statement in (("shadow", shadow), (end, end)):
                     result = env.execute_sql(f"ALTER JOB '{name_of_job}' {statement}")
                     ((name_of_job, _),) = [tuple(row) for row in result.collect()]
-                    seconds = next(m[1] for note in result.notes if (m := re.match(r"switched in ([\d.]+) s", note)))
-                    ms = typical(jobs, name_of_job)
-                    ratio = 1000 * float(seconds) / ms
-                    print(f"{what:8}  {seconds} s, {ratio:.1f} micro-batches of {ms:,.0f} ms", flush=True)
+                    ms = downtime(jobs, name_of_job, result.notes)
+                    typical = interval(jobs, name_of_job)
+                    print(f"{what:8}  {ms:,.0f} ms, {ms / typical:.1f} micro-batches of {typical:,.0f} ms", flush=True)
                 current = current if end == "ROLLBACK" else 1 - current
         finally:
             over.set()
-            running = jobs.find(name_of_job).job
-            if running is not None:
-                running.stop()
+            running(jobs, name_of_job).stop()
 
 
-def typical(jobs: Jobs, job_id: str) -> float:
-    """How long micro-batches of a job last, ms, when it has run some."""
-    while True:
-        job = jobs.find(job_id).job
-        assert job is not None, "the job has ended"
-        if len(job.metrics) > 5:
-            return median(record.ms for record in job.metrics[1:])
+def downtime(jobs: Jobs, job_id: str, notes: Iterable[str]) -> float:
+    """From the end of the last micro-batch before ALTER JOB to the end of the first one after, ms."""
+    for note in notes:
+        if match := re.match(r"switched in ([\d.]+) s", note):
+            return 1000 * float(match[1])
+        if match := re.search(r"from micro-batch (\d+) on", note):
+            first = int(match[1])
+            ends = {}
+            while first not in ends:
+                ends = {record.batch: record.started + record.ms for record in running(jobs, job_id).metrics}
+                time.sleep(0.05)
+            return ends[first] - ends[first - 1]
+    raise AssertionError(f"no word about the switch: {notes}")
+
+
+def interval(jobs: Jobs, job_id: str) -> float:
+    """From the end of a micro-batch of a job to the end of the next one, ms, when it has run some."""
+    first = len(running(jobs, job_id).metrics)
+    while len(records := running(jobs, job_id).metrics) < first + 8:
         time.sleep(0.2)
+    return median(after.started + after.ms - before.started - before.ms for before, after in pairwise(records[first:]))
+
+
+def running(jobs: Jobs, job_id: str) -> Job:
+    job = jobs.find(job_id).job
+    assert job is not None, "the job has ended"
+    return job
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ SHADOW = "shadow"
 Side: TypeAlias = Literal["old", "new"]
 SIDES: tuple[Side, Side] = ("old", "new")
 
+ActivePlan: TypeAlias = Literal["both", "old", "new"]
+"""Which plans a job with a shadow runs in a micro-batch: both, or the one that it has continued with."""
+
 
 def side_of(node: ExecNode) -> Side | None:
     """The plan that a sink of a job with a shadow belongs to; None in another job."""

@@ -10,7 +10,7 @@ import polars as pl
 from stateplan.common.errors import RunError
 from stateplan.connectors.protocol import InstantSource, Offset, OffsetSource, RangeSource
 from stateplan.connectors.splits import InstantSplit
-from stateplan.runtime.jobgraph import CLOCK, JobGraph, OperatorSpec, Pipeline, SourceSpec, ToOperator
+from stateplan.runtime.jobgraph import CLOCK, IDLE, JobGraph, OperatorSpec, Pipeline, SourceSpec, ToOperator
 from stateplan.runtime.kernel import Alarms
 
 
@@ -23,7 +23,8 @@ def is_virtual(graph: JobGraph) -> bool:
     virtual = any(isinstance(s.reader, InstantSource) for s in graph.sources)
     for other in graph.sources if virtual else ():
         reader = other.reader
-        if not isinstance(reader, InstantSource) and not (isinstance(reader, RangeSource) and reader.any_clock):
+        follows = isinstance(reader, InstantSource) or (isinstance(reader, RangeSource) and reader.any_clock)
+        if not follows and other.node != IDLE:
             raise RunError("RUN020", name=other.name, connector=other.connector)
     return virtual
 

@@ -125,6 +125,8 @@ def deliver(
 def _to_sink(
     graph: JobGraph, sink: int, count_only: bool, frame: pl.DataFrame, now: int, seq: str, clock: Clock
 ) -> Iterator[Blob]:
+    if not graph.sinks[sink].is_open(graph.active_plan):
+        return
     data = b"" if count_only else encode(frame)
     count_rows(clock.delivered.setdefault(sink, {}), "rows_in.0", frame)
     yield Blob(slot_label(graph.sink_slot(sink)), 0, seq, now, Rows(frame.height, data))

@@ -17,12 +17,16 @@ import polars as pl
 from stateplan.common.roots import Roots
 from stateplan.common.ttl import TtlConfig
 from stateplan.connectors.protocol import Sink, Source
+from stateplan.execnodes.shadows import ActivePlan
 from stateplan.runtime.kernel import Kernel, Transform
 from stateplan.runtime.side_outputs import Errors, LateRows
 from stateplan.runtime.state.ttl_access import InputFields
 
 CLOCK = -1
 """The source of the instants of the clock, in place of a node of the plan."""
+
+IDLE = -2
+"""A source of an earlier plan of the job, in place of a node: Spark counts it, and it reads nothing any more."""
 
 _NO_FIELDS = InputFields()
 
@@ -75,7 +79,7 @@ class SourceSpec:
         connector: the connector of the table, for errors.
         reader: plans and reads its splits.
         pipeline: what happens to its rows.
-        node: the plan node, or :data:`CLOCK`.
+        node: the plan node, or :data:`CLOCK`, or :data:`IDLE`.
         marks: the name of its marker files.
         errors: where input goes that its format skips; None if it is only skipped.
     """
@@ -165,13 +169,25 @@ class OperatorSpec:
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """A sink. ``columns``: name and type of each; ``writer``: writes them; ``node``: the plan node."""
+    """A sink.
+
+    Attributes:
+        columns: name and type of each.
+        writer: writes them.
+        node: the plan node.
+        during: in a job with a shadow, the plans that run while it gets rows; empty if it always does.
+    """
 
     uid: str
     name: str
     columns: tuple[tuple[str, Any], ...]
     writer: Sink
     node: int = -1
+    during: tuple[ActivePlan, ...] = ()
+
+    def is_open(self, active_plan: ActivePlan) -> bool:
+        """Whether it gets rows while these plans run."""
+        return not self.during or active_plan in self.during
 
 
 @dataclass(frozen=True)
@@ -221,6 +237,7 @@ class JobGraph:
         watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
         roots: below which the files of its tables are; None for a job that may go anywhere.
         open_ended: whether event time stays where it is when bounded input has ended: others continue from there.
+        active_plan: of a job with a shadow, what runs in this micro-batch.
     """
 
     sources: tuple[SourceSpec, ...]
@@ -237,6 +254,7 @@ class JobGraph:
     watermarks: Mapping[int, int] = field(default_factory=dict)
     roots: Roots | None = None
     open_ended: bool = False
+    active_plan: ActivePlan = "both"
 
     def slot(self, operator: int, group: int) -> int:
         """Number of the slot of a key group of an operator."""

@@ -33,7 +33,11 @@ def progress_of(
         sum(sinks.row_counts),
         time.monotonic() - began,
         operators,
-        {s.name: rows for s, rows in zip(sinks.sinks, sinks.row_counts, strict=True)},
+        {
+            sink.name: rows
+            for sink, rows in zip(sinks.sinks, sinks.row_counts, strict=True)
+            if sink.is_open(sinks.active_plan)
+        },
         records[-1].ms / 1000 if records else 0.0,
         forecast,
     )

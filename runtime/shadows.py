@@ -240,9 +240,10 @@ def shadow_sinks(
         sinks: by node, all of the plan.
 
     Returns:
-        What the sinks of the new plan are instead, and what gets the rows of those of the old plan besides, by node.
+        By node, the sinks, each of which says while which plans run it writes, and what gets their rows for the
+        comparison, while both run.
     """
-    shadows: dict[int, SinkSpec] = {}
+    writers: dict[int, SinkSpec] = {}
     taps: dict[int, SinkSpec] = {}
     for number, pair in enumerate(shadow_pairs(graph)):
         path = options.get(CHECKPOINT_DIR)
@@ -252,9 +253,13 @@ def shadow_sinks(
                 continue
             folds = side == "new" or pair.new is None
             writer, spec = ShadowSink(record, side, sink.written_fields, pair.key, folds), sinks[sink.id]
-            shadow = replace(spec, name=f"{spec.name} of the {side} plan", writer=writer)
-            if side == "new":
-                shadows[sink.id] = shadow
-            else:
-                taps[sink.id] = replace(shadow, uid=f"{spec.uid}-shadow", node=-1 - sink.id)
-    return shadows, taps
+            writers[sink.id] = replace(spec, during=("both", "old") if side == "old" else ("new",))
+            taps[sink.id] = replace(
+                spec,
+                name=f"{spec.name} of the {side} plan",
+                writer=writer,
+                uid=f"{spec.uid}-shadow",
+                node=-1 - sink.id,
+                during=("both",),
+            )
+    return writers, taps

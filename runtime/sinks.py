@@ -19,6 +19,7 @@ import pyarrow as pa
 from stateplan.common.errors import StateplanError
 from stateplan.common.roots import Roots, hold
 from stateplan.connectors.protocol import Sink
+from stateplan.execnodes.shadows import ActivePlan
 from stateplan.runtime.checkpoint.sink_records import SinkRecords
 from stateplan.runtime.exchange import Blob, blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
@@ -212,6 +213,7 @@ class SinkDriver:
         tell: receives sentences for the user.
         parts_folder: a folder where they leave what they hand over; None if there is none.
         row_counts: per sink, in the order of the plan, the rows written since the start.
+        active_plan: of a job with a shadow, what runs. Other sinks are left alone.
     """
 
     sinks: tuple[SinkSpec, ...]
@@ -219,17 +221,24 @@ class SinkDriver:
     record: SinkRecords | None = None
     tell: Callable[[str], None] = lambda sentence: None
     parts_folder: Path | None = field(default=None, init=False)
+    active_plan: ActivePlan = field(default="both", init=False)
 
     def __post_init__(self) -> None:
         self.writers: tuple[Sink, ...] = tuple(sink.writer for sink in self.sinks)
         self.row_counts = [0] * len(self.sinks)
         if self.record is not None:
             self.record.recall({sink.uid: sink.writer for sink in self.sinks})
-        for writer in self.writers:
-            writer.begin()
+        self.run(self.active_plan)
         if self.near:
             with contextlib.suppress(OSError):
                 self.parts_folder = scratch("parts")
+
+    def run(self, active_plan: ActivePlan) -> None:
+        """From now on these plans of a job with a shadow run. Raises what keeps a sink from beginning."""
+        for sink in self.sinks:
+            if sink.is_open(active_plan) and (active_plan == self.active_plan or not sink.is_open(self.active_plan)):
+                sink.writer.begin()
+        self.active_plan = active_plan
 
     @property
     def reports_rows(self) -> bool:
@@ -244,12 +253,15 @@ class SinkDriver:
             read: digest of what it reads; empty if that is not known.
         """
         self._clear()
-        for sink in self.sinks:
+        for sink in filter(self._is_open, self.sinks):
             sink.writer.ledger.input = read
             sentence = sink.writer.prepare(batch_id)
             if sentence:
                 sink.writer.ledger.tell(sentence)
         self._say()
+
+    def _is_open(self, sink: SinkSpec) -> bool:
+        return sink.is_open(self.active_plan)
 
     def _say(self) -> None:
         for sink in self.sinks:
@@ -258,9 +270,11 @@ class SinkDriver:
 
     def commit(self, reports: Sequence[Report], batch_id: int) -> None:
         """Makes a micro-batch visible, of which all parts are reported."""
-        for number, writer in enumerate(self.writers):
+        for number, sink in enumerate(self.sinks):
+            if not self._is_open(sink):
+                continue
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
-            writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
+            sink.writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
             self.row_counts[number] += sum(r[2] for r in mine)
         if self.record is not None:
             self.record.keep({sink.uid: sink.writer for sink in self.sinks})

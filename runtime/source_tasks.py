@@ -102,8 +102,10 @@ class _SourceTask(Generic[T]):
             self.now = max(self.now, split.now)
             if isinstance(split, EndOfInput):
                 self.at_end = True
-            else:
+            elif self.source.pipeline.outputs:
                 yield from self._read(split)
+            else:
+                self.reads = True  # nobody gets its rows any more
         yield from (self.pack(some) for blobs in (self._marks(), self._wakeups()) if (some := list(blobs)))
         if self.reads:
             self._count()

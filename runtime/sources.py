@@ -26,6 +26,7 @@ from stateplan.common.paths import AnyPath
 from stateplan.common.settings import parallelism
 from stateplan.connectors.alignment import ALIGNMENT, PartWatermarks
 from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Source
+from stateplan.runtime.active_plan import IdleSource
 from stateplan.runtime.beginnings import forget_beginning
 from stateplan.runtime.clocks import instants, is_virtual
 from stateplan.runtime.file_lists import FileLists, Watch, ends_with_files
@@ -280,6 +281,8 @@ class Sources:
         source = self._graph.sources[index]
         order = f"{index:04d}/"
         match source.reader:
+            case IdleSource() if self._has_file_log(index):
+                return self._no_files(spark)
             case OffsetSource() as reader:
                 return self._planned_splits(spark, source, reader, order)
             case FileSource() if source.marks in self._lists:
@@ -289,6 +292,18 @@ class Sources:
             case RangeSource(bounded=False) as reader:
                 return self._rate(spark, reader, order)
         return self._marked_ranges(spark, source, order)
+
+    def _has_file_log(self, index: int) -> bool:
+        """Whether Spark has read files for a source."""
+        last = self._spark.last_planned
+        return last >= 0 and self._spark.offsets(last).log_offset(self._graph.order.index(index)) >= 0
+
+    def _no_files(self, spark: SparkSession) -> DataFrame:
+        """The files of a source that reads none any more. The log of Spark has files of another folder, which Spark
+        accepts where the path is a pattern."""
+        (self._markers / "idle").mkdir(parents=True, exist_ok=True)
+        pattern = f"{folder_for_spark(self._markers)}/idl[e]"
+        return spark.readStream.format("binaryFile").schema(FILE_SCHEMA).load(pattern)
 
     def _planned_splits(
         self, spark: SparkSession, source: SourceSpec, reader: OffsetSource[Any], order: str

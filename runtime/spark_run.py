@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.readable import hex_id
 from stateplan.common.roots import holding
 from stateplan.runtime.budget import Budget
 from stateplan.runtime.checkpoint.directory import Checkpoint
@@ -34,7 +36,7 @@ from stateplan.runtime.spark.damage import explain
 from stateplan.runtime.spark.jvm_loss import is_of_spark
 from stateplan.runtime.spark.local_spark import adapt_query
 from stateplan.runtime.spark.query import Shipment, build
-from stateplan.runtime.spark.tasks import TTLS, WATERMARKS
+from stateplan.runtime.spark.tasks import ACTIVE_PLAN, TTLS, WATERMARKS
 from stateplan.runtime.spark.tweaks import Tweaks
 
 if TYPE_CHECKING:
@@ -67,11 +69,27 @@ class Run:
     began: float = field(default_factory=time.monotonic)
     failure: StateplanError | None = None
     over: StateplanError | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def on_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Runs one micro-batch: Spark's ``foreachBatch``."""
-        with holding(self.job.roots):
+        with self._lock, holding(self.job.roots):
             self._on_batch(frame, batch_id)
+
+    @contextlib.contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """Within, no micro-batch runs, and Spark has committed the last one.
+
+        Raises:
+            RunError: RUN052, the job has ended.
+        """
+        with self._lock:
+            spark, begun = self.checkpoint.spark, self.metrics.begun
+            while spark.last_done < begun:
+                if self.query is None or not self.query.isActive:
+                    raise RunError("RUN052", id=hex_id(self.metrics.info.job_id), status="being stopped")
+                time.sleep(0.002)
+            yield
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         if self.over is not None:
@@ -82,6 +100,8 @@ class Run:
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
             self.spark.sparkContext.setLocalProperty(TTLS, ttls)
+        if self.sinks.active_plan != "both":
+            self.spark.sparkContext.setLocalProperty(ACTIVE_PLAN, self.sinks.active_plan)
         if self.job.readers:
             marks = json.dumps(self.readers.begin(batch_id))
             self.spark.sparkContext.setLocalProperty(WATERMARKS, marks)

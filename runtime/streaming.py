@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 class SparkJob(Job):
-    """A job of Spark. ``job_id`` is Spark's id of the query."""
+    """A job of Spark. ``job_id`` is Spark's id of the query.
+
+    Attributes:
+        run: what lives as long as the job.
+    """
 
     checkpoint: AnyPath
 
@@ -30,7 +34,7 @@ class SparkJob(Job):
         is_bounded = queries.run.job.bounded
         super().__init__(str(query.id), is_bounded, queries.run.checkpoint.folder, on_progress)
         self._query = query
-        self._run = queries.run
+        self.run = queries.run
         self.runs_in = queries.run.spark.sparkContext.applicationId
         self._queries = queries
         self._to_end = is_bounded
@@ -40,19 +44,19 @@ class SparkJob(Job):
 
     @property
     def progress(self) -> Progress:
-        return self._run.progress()
+        return self.run.progress()
 
     @property
     def metrics(self) -> tuple[BatchMetrics, ...]:
-        return tuple(self._run.metrics.recent)
+        return tuple(self.run.metrics.recent)
 
     @property
     def view(self) -> JobView:
-        return self._run.metrics.view()
+        return self.run.metrics.view()
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(self._run.notices.notes)
+        return tuple(self.run.notices.notes)
 
     def stop(self) -> None:
         """Stops the job after the micro-batch in hand, and waits for that; the checkpoint stays usable."""
@@ -84,15 +88,15 @@ class SparkJob(Job):
 
     def _await_micro_batch(self) -> None:
         """Returns when a micro-batch ends, or when none is in hand."""
-        query, before = self._query, self._run.metrics.batches
+        query, before = self._query, self.run.metrics.batches
         with contextlib.suppress(Exception):
-            while query.isActive and query.status["isTriggerActive"] and self._run.metrics.batches == before:
+            while query.isActive and query.status["isTriggerActive"] and self.run.metrics.batches == before:
                 time.sleep(0.05)
 
     def _stop_query(self) -> None:
         with self._lock:
             query = self._query
-        for writer in self._run.sinks.writers:
+        for writer in self.run.sinks.writers:
             writer.release()
         with contextlib.suppress(Exception):
             query.stop()
@@ -100,17 +104,17 @@ class SparkJob(Job):
     def _run_to_end(self) -> None:
         try:
             while True:
-                while not has_ended(self._query, self._run, 0.2):
-                    self._run.settle()
-                    self._run.stop_over_budget()
-                self._run.settle()
+                while not has_ended(self._query, self.run, 0.2):
+                    self.run.settle()
+                    self.run.stop_over_budget()
+                self.run.settle()
                 if self._saving is not None:
                     if not self._saves():
                         return
                 elif not self._ends_event_time():
                     break
             if self.bounded and not self._was_stopped:
-                run = self._run
+                run = self.run
                 run.notices.at_end(run.metrics.pending, keeps_checkpoint=not run.checkpoint.temporary)
         except Exception as failure:
             coded_failure = failure if isinstance(failure, StateplanError) else None
@@ -131,7 +135,7 @@ class SparkJob(Job):
             saving.over.set()
 
     def _close(self) -> None:
-        self._run.close()
+        self.run.close()
 
     def _ends_event_time(self) -> bool:
         """Whether the job, out of input, has event time to bring to its end, and begins with it."""
@@ -144,13 +148,13 @@ class SparkJob(Job):
 
     def _saves(self) -> bool:
         """Writes the savepoint that was requested; whether the job continues, because it cannot be written."""
-        saving, queries, checkpoint = self._saving, self._queries, self._run.checkpoint
+        saving, queries, checkpoint = self._saving, self._queries, self.run.checkpoint
         assert saving is not None
         if checkpoint.spark.last_planned != checkpoint.spark.last_done:
             queries.finish()
         if saving.drain:
             queries.drain()
-        self._run.settle()
+        self.run.settle()
         try:
             if saving.folder is not None:
                 write_savepoint(checkpoint.folder, saving.folder, saving.drain)

@@ -4,7 +4,8 @@ What can be known before is checked while the job runs. Then the job is stopped 
 checkpoint for the new plan is made from its own, and the new plan starts there. The old checkpoint is only read. If the
 new plan does not start, the old one starts again from where it stopped. So it does when a gateway is killed meanwhile.
 
-A job with a shadow runs both plans as one. COMMIT and ROLLBACK continue it with one of them, in the same way.
+A job with a shadow runs both plans as one. With COMMIT and ROLLBACK, it continues with one of them from a micro-batch
+on, in the same checkpoint and without a stop. Where that is not possible, it gets a new checkpoint, in the same way.
 
 Codes: CKPT055, OPT104, OPT105, RUN052, RUN056, RUN060, RUN067, RUN068, and those of an evolution.
 """
@@ -58,20 +59,31 @@ def run_alter_job(c: Context, node: nodes.AlterJob) -> TableResult:
             a shadow; RUN068, the plan cannot be its shadow.
         CheckpointError: CKPT003, state would be lost.
         StateplanError: what keeps the checkpoint from being made, or the new plan from starting. The old job keeps
-            running.
+            altered_job.
     """
     from stateplan.plans.document import PlanDocument
 
     is_shadow = _is_shadow(c, node)
     document = PlanDocument.load(c.plan_file(node.args["path"]))
-    alteration = _Alteration.of(c, node.this.name, False, c.place(node.this))
+    place = c.place(node.this)
+    alteration = _Alteration.of(c, _RunningJob.of(c, node.this.name, False, place), place)
     return alteration.run(alteration.with_shadow(document) if is_shadow else _Target(document))
 
 
 def run_end_shadow(c: Context, node: nodes.EndShadow) -> TableResult:
     """ALTER JOB COMMIT or ROLLBACK: as :func:`run_alter_job`. Raises the same errors."""
-    alteration = _Alteration.of(c, node.this.name, True, c.place(node.this))
-    return alteration.run(alteration.alone("new" if node.args["plan"] == "COMMIT" else "old"))
+    place = c.place(node.this)
+    altered_job = _RunningJob.of(c, node.this.name, True, place)
+    side: Side = "new" if node.args["plan"] == "COMMIT" else "old"
+    shadow = altered_job.shadow(place)
+    batch = altered_job.switch(c, shadow, side)
+    if batch is None:
+        alteration = _Alteration.of(c, altered_job, place)
+        return alteration.run(_Target(shadow.plans[side], shadow.alone(side)))
+    note = f"the job runs the {side} plan alone from micro-batch {batch} on"
+    return content(
+        "ALTER JOB", _COLUMNS, [(altered_job.entry.id, str(altered_job.checkpoint))], (note,), types=(STRING, STRING)
+    )
 
 
 def _is_shadow(c: Context, node: nodes.AlterJob) -> bool:
@@ -106,6 +118,65 @@ class _Target:
 
 
 @dataclass(frozen=True)
+class _RunningJob:
+    """A job that runs, and that is to continue otherwise.
+
+    Attributes:
+        entry, record: the job.
+        job: to ask.
+        checkpoint: its own.
+    """
+
+    entry: JobEntry
+    record: JobRecord
+    job: Job
+    checkpoint: AnyPath
+
+    @staticmethod
+    def of(c: Context, job_id: str, needs_shadow: bool, place: Place) -> _RunningJob:
+        """The job of an id. Raises RunError RUN052, RUN056, RUN060, RUN067."""
+        from stateplan.plans.document import PlanDocument
+
+        entry = c.session.jobs.find(job_id, place)
+        record, job, checkpoint = entry.record, entry.job, entry.checkpoint
+        if job is None:
+            raise RunError("RUN052", id=entry.id, status=entry.status, place=place)
+        is_lasting = record is not None and (record.checkpoint or record.options.get(CHECKPOINT_DIR))
+        if record is None or record.plan is None or checkpoint is None or not is_lasting:
+            raise RunError("RUN056", id=entry.id, place=place)
+        if has_shadow(PlanDocument.parse(record.plan).graph) is not needs_shadow:
+            raise RunError("RUN067", id=entry.id, has="has no" if needs_shadow else "has", place=place)
+        return _RunningJob(entry, record, job, checkpoint)
+
+    def shadow(self, place: Place) -> ShadowPlan:
+        """Both plans of the job. Raises RunError RUN067, its checkpoint does not have them."""
+        from stateplan.session.shadow import ShadowPlan
+
+        try:
+            return ShadowPlan.in_checkpoint(self.checkpoint)
+        except OSError as cause:
+            raise RunError("RUN067", id=self.entry.id, has="has no", place=place) from cause
+
+    def switch(self, c: Context, shadow: ShadowPlan, side: Side) -> int | None:
+        """Continues with one of its plans, without a stop. Returns the first micro-batch with this plan alone; None if
+        it must start anew for that. Raises as :func:`runtime.switch.switch`."""
+        from stateplan.runtime.shadows import FOLDER
+
+        options = {**self.record.options, _RESTORE: "ALL_ENFORCED"}
+        config = Configuration(options, keep_unknown=True)
+        starter = replace(c.session.starter, config=config, compiler=Compiler(c.catalog, config))
+        self.entry.change = PlanChange("switching at the end of the micro-batch")
+        try:
+            batch = starter.switch(self.job, shadow.plans[side], side, shadow.alone(side))
+        finally:
+            self.entry.change = None
+        if batch is not None:
+            c.session.jobs.replan(self.entry, shadow.plans[side].text)
+            remove_tree(self.checkpoint / FOLDER)
+        return batch
+
+
+@dataclass(frozen=True)
 class _Alteration:
     """A job whose plan changes.
 
@@ -129,21 +200,12 @@ class _Alteration:
     place: Place
 
     @staticmethod
-    def of(c: Context, job_id: str, needs_shadow: bool, place: Place) -> _Alteration:
-        """The change of a running job. Raises RunError RUN052, RUN056, RUN060, RUN067; CheckpointError CKPT055."""
-        from stateplan.plans.document import PlanDocument
+    def of(c: Context, altered_job: _RunningJob, place: Place) -> _Alteration:
+        """The change of a running job. Raises CheckpointError CKPT055."""
         from stateplan.runtime.spark.hadoop import checkpoint_path
 
         session = c.session
-        entry = session.jobs.find(job_id, place)
-        record, checkpoint = entry.record, entry.checkpoint
-        if entry.job is None:
-            raise RunError("RUN052", id=entry.id, status=entry.status, place=place)
-        is_lasting = record is not None and (record.checkpoint or record.options.get(CHECKPOINT_DIR))
-        if record is None or record.plan is None or checkpoint is None or not is_lasting:
-            raise RunError("RUN056", id=entry.id, place=place)
-        if has_shadow(PlanDocument.parse(record.plan).graph) is not needs_shadow:
-            raise RunError("RUN067", id=entry.id, has="has no" if needs_shadow else "has", place=place)
+        entry, record, checkpoint = altered_job.entry, altered_job.record, altered_job.checkpoint
         new_record = JobRecord(record.name, "ALTER JOB", replaces=entry.id)
         # A gateway that starts a job again has it take the tables of its plan alone.
         job_options = {key: text for key, text in record.options.items() if key not in (RECOVERY_PATH, _RESTORE)}
@@ -182,16 +244,6 @@ class _Alteration:
         evolution = Evolution.between(old.text, new, self.options, past)
         evolution.check(str(self.checkpoint))
         return _Target(shadow.document, shadow.continuation(evolution), shadow, tuple(evolution.notes()))
-
-    def alone(self, side: Side) -> _Target:
-        """One of the plans of a job with a shadow. Raises RunError RUN067, its checkpoint does not have them."""
-        from stateplan.session.shadow import ShadowPlan
-
-        try:
-            shadow = ShadowPlan.in_checkpoint(self.checkpoint)
-        except OSError as cause:
-            raise RunError("RUN067", id=self.entry.id, has="has no", place=self.place) from cause
-        return _Target(shadow.plans[side], shadow.alone(side))
 
     def run(self, target: _Target) -> TableResult:
         """Changes the plan. Raises as :func:`run_alter_job`."""

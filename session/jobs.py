@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from stateplan.common.errors import Place, RunError, StateplanError, nearest
 from stateplan.common.readable import hex_id
+from stateplan.execnodes.shadows import has_shadow
 from stateplan.planner.catalog.functions import CatalogFunction
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ class JobJournal(Protocol):
 
     def started(self, record: JobRecord) -> None:
         """The job begins now; called before it does anything. Raises StateplanError when it must not."""
+
+    def replanned(self, record: JobRecord) -> None:
+        """A running job has another plan now."""
 
     def withdrawn(self, record: JobRecord) -> None:
         """It could not be started after all; not called for a job that was started before."""
@@ -331,12 +335,15 @@ class Jobs:
 
         Raises:
             RunError: RUN060, no job has this id; RUN052, it has ended; RUN058, no directory for savepoints is
-                configured; RUN059, the job has no checkpoint.
+                configured; RUN059, the job has no checkpoint; RUN067, it has a shadow.
             StateplanError: the savepoint cannot be written.
         """
+        from stateplan.plans.document import PlanDocument
         from stateplan.runtime.checkpoint.savepoint import SAVEPOINT_DIR, new_savepoint
 
         entry, job = self._running_job(job_id, place)
+        if entry.plan is not None and has_shadow(PlanDocument.parse(entry.plan).graph):
+            raise RunError("RUN067", id=entry.id, has="has", place=place)
         savepoint_options = (
             {SAVEPOINT_DIR: self._savepoint_dir} if self._savepoint_dir and not options.get(SAVEPOINT_DIR) else {}
         )
@@ -374,6 +381,13 @@ class Jobs:
         entry.status = "FINISHED" if error is None else "FAILED"
         entry.error = None if error is None else str(error)
         self._close(entry)
+
+    def replan(self, entry: JobEntry, plan: str) -> None:
+        """A running job has another plan now, and so has its checkpoint."""
+        assert entry.record is not None
+        entry.plan = entry.record.plan = plan
+        if self._journal is not None:
+            self._journal.replanned(entry.record)
 
     def place_beside(self, checkpoint: str, record: JobRecord) -> str | None:
         """A directory for the checkpoint of a job that takes the place of another one, from where that was given its

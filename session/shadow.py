@@ -96,7 +96,7 @@ class ShadowPlan:
     def alone(self, side: Side) -> Continuation:
         """How one of them continues from the state of both: it finds all of its own."""
         places = self.places[side]
-        return Continuation(self.document.graph, places, places)
+        return Continuation(self.document.graph, places, places, leaves_sources=True)
 
 
 def with_sides(

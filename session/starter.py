@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stateplan.common.secrets import Secrets
     from stateplan.evolution.evolve import Evolved
     from stateplan.execnodes.graph import ExecGraph
+    from stateplan.execnodes.shadows import Side
     from stateplan.runtime.checkpoint.slots import Continuation
     from stateplan.runtime.job import Job, OnProgress
     from stateplan.runtime.jobgraph import JobGraph
@@ -161,6 +162,25 @@ class JobStarter:
         with document.placing():
             document, graph, secrets = self._bind(document, notes)
             return self._evolve(document, graph, options, secrets, origin, notes, continuation), notes
+
+    @coded_error()
+    def switch(self, job: Job, document: PlanDocument, side: Side, continuation: Continuation) -> int | None:
+        """A running job with a shadow continues with one of its plans, without a stop.
+
+        Args:
+            job: the job.
+            document, side: the plan, and which of both it is.
+            continuation: how it continues from both.
+
+        Returns:
+            As :func:`runtime.switch.switch`. Raises as there.
+        """
+        from stateplan.runtime.switch import switch
+
+        with document.placing():
+            document, graph, secrets = self._bind(document, [])
+            options = of_mode(self.config.to_dict())
+            return switch(job, self._submission(document, graph, options, secrets, lambda _: continuation), side)
 
     def with_tables(self, document: PlanDocument) -> PlanDocument:
         """A plan with the whole of every table, and without secrets. Raises as :meth:`document`."""

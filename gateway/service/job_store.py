@@ -112,6 +112,13 @@ class JobStore:
             except OSError as cause:
                 raise _unusable(folder, cause) from cause
 
+    def replanned(self, record: JobRecord) -> None:
+        """See :class:`session.jobs.JobJournal`. If it cannot be written, the next gateway finds the plan in the
+        checkpoint."""
+        with self._guard, contextlib.suppress(OSError):
+            if record.id is not None and record.plan is not None:
+                write_whole(self._jobs / record.id / _PLAN, record.plan, lasting=True)
+
     def withdrawn(self, record: JobRecord) -> None:
         """Forgets a job that could not be started."""
         if record.id is not None:

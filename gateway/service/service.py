@@ -24,6 +24,7 @@ from stateplan.common.readable import amount, bytes_text
 from stateplan.common.redaction import MASK, redacted
 from stateplan.common.roots import holding
 from stateplan.common.settings import OPTIONS
+from stateplan.execnodes.shadows import has_shadow
 from stateplan.gateway.protocol import PageKind, ResultPage
 from stateplan.gateway.service.audit import AuditLog
 from stateplan.gateway.service.confinement import Confinement
@@ -356,7 +357,7 @@ class SqlGatewayService:
             for function in record.functions:
                 env.functions.create(replace(function, temporary=True), overwrite=True)
             with holding(self._roots):
-                env.session.starter.document(PlanDocument.parse(record.plan), record)
+                env.session.starter.document(_plan_of(record), record)
         except StateplanError as error:
             if self._stop_event.is_set():
                 return None
@@ -417,6 +418,18 @@ class SqlGatewayService:
             if has_joined and not any(thread.is_alive() for thread in threads):
                 self._store.release()  # else the folder is free when this process has ended, and so have its jobs
         self.audit.close()
+
+
+def _plan_of(record: JobRecord) -> PlanDocument:
+    """The plan of a job that is started again: of one that had a shadow when it was written down, that of its
+    checkpoint, which knows whether it has continued with one of both plans."""
+    document = PlanDocument.parse(record.plan or "")
+    if has_shadow(document.graph):
+        with contextlib.suppress(StateplanError, OSError):
+            folder = checkpoint_path(str(record.checkpoint), record.options)
+            document = PlanDocument.parse((folder / "plan.json").read_text())
+            record.plan = document.text
+    return document
 
 
 def _entry_of(job: StoredJob) -> JobEntry:

@@ -36,7 +36,7 @@ from stateplan.runtime.checkpoint.rescale import (
     wanted_parallelism,
 )
 from stateplan.runtime.checkpoint.savepoint import FACTS, RECOVERY_PATH, end_filling, recover
-from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
+from stateplan.runtime.checkpoint.slots import AT_RESTART, LAYOUTS, Continuation, Layout, laid_out
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK
 from stateplan.runtime.metrics.log import recent_metrics
@@ -354,6 +354,24 @@ class Checkpoint:
         with _usable(self.folder):
             check_blocks(self.spark, job.operators)
         return job
+
+    def followed_by(self, plan_text: str, continuation: Continuation) -> Checkpoint:
+        """The checkpoint of a job that continues with another plan while it runs: with the next micro-batch, as soon as
+        it is adopted.
+
+        Args:
+            plan_text: the plan.
+            continuation: how it continues from the plan that runs.
+        """
+        assert self.layout is not None
+        layout = replace(self.layout, plan=_digest(self.plan_text))
+        return replace(self, plan_text=plan_text, layouts=(layout,), continuation=continuation, rescale=None)
+
+    def keep_dropped(self) -> None:
+        """Says that the state of operators that are gone is dropped when a job starts again, and not before."""
+        assert self.layout is not None
+        dropped = tuple(replace(d, since=AT_RESTART) for d in self.layout.dropped)
+        self.layout = replace(self.layout, dropped=dropped)
 
     def next_batch(self) -> int:
         """The first micro-batch of the job that will run."""

@@ -21,8 +21,19 @@ from pydantic import TypeAdapter
 from stateplan.common.errors import CheckpointError
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.functions.rex import Rex
+from stateplan.runtime.active_plan import IdleSource
 from stateplan.runtime.checkpoint.state_columns import StateColumns
-from stateplan.runtime.jobgraph import CLOCK, DroppedRange, JobGraph, OperatorSpec, Rewrite, natural_order
+from stateplan.runtime.jobgraph import (
+    CLOCK,
+    IDLE,
+    DroppedRange,
+    JobGraph,
+    OperatorSpec,
+    Pipeline,
+    Rewrite,
+    SourceSpec,
+    natural_order,
+)
 from stateplan.runtime.kernel import Kernel, StateColumn, StateTable
 
 
@@ -100,6 +111,7 @@ class Continuation:
         keepers: for those of them whose state follows from rows that operators have kept, these operators.
         may_begin_empty: whether those of them may begin empty whose history cannot be read again.
         corrected: for each sink whose table gets corrections, the old sink that has written it; None for none.
+        leaves_sources: whether sources that the plan does not have any more may stay, as idle ones.
     """
 
     graph: ExecGraph
@@ -113,6 +125,7 @@ class Continuation:
     keepers: Mapping[int, frozenset[int]] = field(default_factory=dict)
     may_begin_empty: bool = False
     corrected: Mapping[int, int | None] = field(default_factory=dict)
+    leaves_sources: bool = False
 
     @staticmethod
     def same(graph: ExecGraph) -> Continuation:
@@ -177,6 +190,10 @@ class OperatorEntry:
     since: int = 0
 
 
+AT_RESTART = 1 << 62
+"""In place of a micro-batch: the first one of the next run."""
+
+
 @dataclass(frozen=True)
 class DroppedEntry:
     """A range of slots that is dropped in micro-batch ``since``."""
@@ -188,7 +205,8 @@ class DroppedEntry:
 
 @dataclass(frozen=True)
 class SourceEntry:
-    """A source, in Spark's order; ``node`` None is the end of bounded input. ``markers`` names its marker files."""
+    """A source, in Spark's order. ``node`` is None for the end of bounded input, and :data:`IDLE` for a source that the
+    plan does not have any more. ``markers`` names its marker files."""
 
     node: int | None
     uid: str = ""
@@ -329,10 +347,18 @@ def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
     """The job with the slots of a layout."""
     places = {s.node: i for i, s in enumerate(job.sources)}
     marks = {s.node: s.markers for s in layout.sources}
+    order: list[int | None] = []
+    idle_sources: list[SourceSpec] = []
+    for entry in layout.sources:
+        if entry.node == IDLE:
+            order.append(len(job.sources) + len(idle_sources))
+            idle_sources.append(_idle(entry))
+        else:
+            order.append(None if entry.node is None else places[entry.node])
     used_slots = [o.first for o in layout.operators] + [d.first for d in layout.dropped]
     return replace(
         job,
-        sources=tuple(replace(s, marks=marks[s.node]) for s in job.sources),
+        sources=(*(replace(s, marks=marks[s.node]) for s in job.sources), *idle_sources),
         operators=tuple(
             replace(spec, version=entry.version, rewrite=None if entry.rewrite is None else Rewrite(entry.rewrite))
             for spec, entry in zip(job.operators, layout.operators, strict=True)
@@ -341,9 +367,13 @@ def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
         sink_slots=max((first + job.key_groups for first in used_slots), default=0),
         unused_ranges=tuple(DroppedRange(d.first, d.level) for d in layout.dropped),
         least_levels=layout.levels,
-        order=tuple(None if s.node is None else places[s.node] for s in layout.sources),
+        order=tuple(order),
         first_batch=next_batch,
     )
+
+
+def _idle(entry: SourceEntry) -> SourceSpec:
+    return SourceSpec(entry.uid, "", "", IdleSource(), Pipeline((), ()), IDLE, entry.markers)
 
 
 def _free(used_slots: Sequence[int], groups: int) -> int:
@@ -454,13 +484,16 @@ def _sources(job: JobGraph, before: Layout, continuation: Continuation, folder: 
     now = {came[s.node]: s for s in job.sources if s.node in came}
     out = []
     for entry in before.sources:
-        if entry.node is None:
+        if entry.node is None or entry.node == IDLE:
             out.append(entry)
         elif entry.node in now:
             spec = now.pop(entry.node)
             out.append(SourceEntry(spec.node, spec.uid, entry.markers))
+        elif continuation.leaves_sources:
+            out.append(replace(entry, node=IDLE))
     closes = any(e.node is None for e in before.sources)
-    if len(out) < len(before.sources) or len(out) - closes < len(job.sources) or closes != job.event_time:
+    placed_count = sum(e.node is not None and e.node != IDLE for e in out)
+    if len(out) < len(before.sources) or placed_count < len(job.sources) or (job.event_time and not closes):
         old = len(before.sources) - closes
         counts = (
             f"{old} {'source' if old == 1 else 'sources'}{', by event time' if closes else ''}",

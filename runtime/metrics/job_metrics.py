@@ -16,7 +16,7 @@ from stateplan.common.settings import parallelism
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.budget import Limits
 from stateplan.runtime.checkpoint.locks import Holder
-from stateplan.runtime.jobgraph import CLOCK, JobGraph
+from stateplan.runtime.jobgraph import CLOCK, IDLE, JobGraph
 from stateplan.runtime.metrics.ages import take_ages
 from stateplan.runtime.metrics.figures import PENDING, Figures, add_all, take_parts
 from stateplan.runtime.metrics.log import FOLDER, MetricsLog, read_job, read_metrics, recent_metrics
@@ -48,15 +48,19 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
         options: the options of the session.
         first_batch: the first micro-batch of the run.
     """
-    tables = [s for s in job.sources if s.node != CLOCK]
+    tables = [s for s in job.sources if s.node not in (CLOCK, IDLE)]
     operators = [OperatorInfo(s.uid, s.node, "source", f"{s.name}[{s.node}]") for s in tables]
     for number, spec in enumerate(job.operators):
         count = max((t.slot + 1 for t in spec.kernel.tables), default=0)
         names = graph.node(spec.node).state_names
         states = (*names, *(f"state-{i}" for i in range(len(names), count)))[:count]
         operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, job.slot(number, 0)))
-    operators += [OperatorInfo(s.uid, s.node, "sink", f"{s.name}[{s.node}]") for s in job.sinks]
-    name = options.get("pipeline.name") or "insert-into_" + ",".join(s.name for s in job.sinks)
+    sinks = [sink for sink in job.sinks if sink.is_open(job.active_plan)]
+    closed_nodes = {sink.node for sink in job.sinks} - {sink.node for sink in sinks}
+    for sink in sinks:
+        node = -1 - sink.node if -1 - sink.node in closed_nodes else sink.node  # it stands for the sink of its plan
+        operators.append(OperatorInfo(sink.uid, node, "sink", f"{sink.name}[{node}]"))
+    name = options.get("pipeline.name") or "insert-into_" + ",".join(s.name for s in sinks)
     start_time = time.time_ns() // 1_000_000
     return JobInfo(
         "", name, start_time, first_batch, tuple(sorted(operators, key=lambda o: o.id)), parallelism(options)
@@ -87,6 +91,7 @@ class JobMetrics:
     Attributes:
         recent: the last records, oldest first.
         batches: micro-batches committed in this run.
+        begun: the last micro-batch that has begun in this run; -1 for none.
         total: the sums of their figures.
         current_batch: the micro-batch in hand: id, when it began (ms since 1970), and when by a monotonic clock (s).
         first: when the first micro-batch of this run began, by that clock; None before.
@@ -114,6 +119,7 @@ class JobMetrics:
         self.counters = counters
         self.recent: deque[BatchMetrics] = deque(maxlen=RECENT)
         self.batches = 0
+        self.begun = -1
         self.total: Figures = {}
         self.current_batch: tuple[int, int, float] | None = None
         self.first: float | None = None
@@ -159,6 +165,14 @@ class JobMetrics:
         self.info = replace(self.info, job_id=job_id)
         self._write(lambda log: log.begin(self.info))
 
+    def follow(self, info: JobInfo) -> None:
+        """From now on the job runs another plan, which has no other operators; ``info`` is about that."""
+        own = self.info
+        self.info = replace(info, job_id=own.job_id, started=own.started, first_batch=own.first_batch)
+        with self._lock:
+            self._totals.keep({operator.uid for operator in info.operators})
+        self._write(lambda log: log.begin(self.info))
+
     def record(self, batch: int) -> BatchMetrics | None:
         """The record of a micro-batch that was committed not long ago."""
         return next((r for r in reversed(tuple(self.recent)) if r.batch == batch), None)
@@ -167,6 +181,7 @@ class JobMetrics:
         """Micro-batch ``batch`` begins; of the one before, ``query`` knows Spark's phases."""
         self.settle(query)
         self.counters.begin()
+        self.begun = batch
         self.current_batch = (batch, time.time_ns() // 1_000_000, time.perf_counter())
         self.first = self.first or self.current_batch[2]
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar
@@ -152,6 +152,10 @@ class StateTotals:
             old = base_size or StateSize(partial=True)
             rows, size, runs = ([*values, *([0] * (count - len(values)))] for values in (old.rows, old.bytes, old.runs))
             self._sizes[uid] = StateSize(rows, size, runs, old.partial)
+
+    def keep(self, uids: Collection[str]) -> None:
+        """From now on, these are all operators."""
+        self._sizes = {uid: size for uid, size in self._sizes.items() if uid in uids}
 
     def take(self, operators: Figures) -> None:
         """Takes ``state_rows``, ``state_bytes`` and ``state_runs``, by which states grew, out of the figures of a

@@ -22,6 +22,7 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from stateplan.runtime.spark.tasks import (
+    ACTIVE_PLAN,
     TTLS,
     WATERMARKS,
     local_property,
@@ -46,7 +47,7 @@ Task = Callable[[Iterable["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
 """What Spark's ``mapInArrow`` runs over a partition."""
 
 _graphs: dict[str, JobGraph] = {}
-_live: dict[tuple[str, str, str], JobGraph] = {}
+_live: dict[tuple[str, ...], JobGraph] = {}
 _slots: dict[str, dict[int, tuple[int, int]]] = {}
 _caches: dict[tuple[Any, ...], RunCache] = {}
 _folders: list[JointScratch] = []
@@ -69,17 +70,19 @@ class Shipment:
         self.cache_settings: tuple[Any, ...] = tuple(cache)  # a plain one: to unpickle it takes no module
 
     def graph(self) -> JobGraph:
-        """The graph with the TTLs and the watermarks of the micro-batch of this task; decoded at most once in this
-        process."""
+        """The graph with the TTLs, the watermarks and the active plan of the micro-batch of this task; decoded at
+        most once in this process."""
         graph = self._plan_graph()
-        ttls, marks = local_property(TTLS) or "", local_property(WATERMARKS) or ""
-        if not ttls and not marks:
+        ttls, marks, active_plan = (local_property(name) or "" for name in (TTLS, WATERMARKS, ACTIVE_PLAN))
+        if not ttls and not marks and not active_plan:
             return graph
-        key = (self.key, ttls, marks)
+        key = (self.key, ttls, marks, active_plan)
         if key not in _live:
             _live.clear()
+            from stateplan.runtime.active_plan import with_active_plan
             from stateplan.runtime.batch_ttls import with_ttls
 
+            graph = with_active_plan(graph, "old" if active_plan == "old" else "new") if active_plan else graph
             graph = with_ttls(graph, ttls) if ttls else graph
             _live[key] = with_watermarks(graph, marks) if marks else graph
         return _live[key]

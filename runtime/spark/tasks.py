@@ -18,6 +18,9 @@ the plan's hold."""
 WATERMARKS = "stateplan.watermarks"
 """A local property: JSON, number of a reader -> how far event time had come before the micro-batch, ms."""
 
+ACTIVE_PLAN = "stateplan.active-plan"
+"""A local property: the plans that a job with a shadow runs; missing while it runs both."""
+
 
 def local_property(name: str) -> str | None:
     """A local property that the driver has set for the tasks of a micro-batch; None outside of a task."""

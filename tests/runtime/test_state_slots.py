@@ -10,7 +10,7 @@ import pytest
 from stateplan.common.errors import CheckpointError
 from stateplan.plans.derivation import StateMove
 from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
-from stateplan.runtime.jobgraph import JobGraph, Rewrite
+from stateplan.runtime.jobgraph import IDLE, JobGraph, Rewrite
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from tests.runtime.state_jobs import NO_GRAPH, Rows, job
@@ -79,6 +79,23 @@ def test_sources_keep_the_order_that_spark_counts_them_in() -> None:
     _, first = laid_out(job((1, 1), sources=(90, 91)), None, None, 0, "here")
     graph, _ = going_on(job((1, 1), sources=(91, 90)), first, 1, now_1=1)
     assert [graph.sources[i].node for i in graph.order if i is not None] == [90, 91]
+
+
+def test_a_source_that_is_left_is_counted_and_reads_nothing() -> None:
+    _, first = laid_out(job((1, 1), sources=(90, 91, 92)), None, None, 0, "here")
+    smaller = job((1, 1), sources=(92, 90))
+    left = Continuation(NO_GRAPH, {1: 1}, {90: 90, 92: 92}, leaves_sources=True)
+    graph, second = laid_out(smaller, first, left, 4, "here")
+    again, third = going_on(smaller, second, 5, now_1=1)
+    for some, layout in ((graph, second), (again, third)):
+        assert [entry.node for entry in layout.sources] == [90, IDLE, 92]
+        ordered = [some.sources[i] for i in some.order if i is not None]
+        assert [source.node for source in ordered] == [90, IDLE, 92]
+        assert ordered[1].marks == first.sources[1].markers
+        assert ordered[1].reader.latest_offset({"at": 3}) == {"at": 3} and not ordered[1].pipeline.outputs
+    with pytest.raises(CheckpointError) as raised:
+        going_on(job((1, 1), sources=(90, 91, 92)), second, 5, now_1=1)
+    assert raised.value.code == "CKPT022", "rows that nobody read are gone"
 
 
 def test_state_of_another_layout_is_refused() -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from stateplan.common.errors import OptionError, RunError
 from stateplan.execnodes.nodes.sink import Sink
-from stateplan.execnodes.shadows import has_shadow, shadow_pairs, side_of
+from stateplan.execnodes.shadows import SIDES, Side, has_shadow, shadow_pairs, side_of
 from stateplan.plans.document import PlanDocument
-from stateplan.runtime.jobgraph import ToSink, targets
+from stateplan.runtime.active_plan import with_active_plan
+from stateplan.runtime.jobgraph import JobGraph, ToOperator, ToReader, ToSink, targets
 from stateplan.runtime.shadows import ShadowSink
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
@@ -59,17 +60,44 @@ def test_both_plans_are_one_whose_sinks_say_to_which_they_belong() -> None:
             assert not isinstance(node, Sink) or side_of(was) == side
 
 
+def open_sinks(job: JobGraph) -> list[str]:
+    """What gets rows: the names of tables, and of what is compared."""
+    open_ways = (to for part in (*job.sources, *job.operators) for to in targets(part.pipeline))
+    sinks = {to.sink for to in open_ways if isinstance(to, ToSink) and job.sinks[to.sink].is_open(job.active_plan)}
+    return sorted(job.sinks[number].name.removeprefix("default_catalog.default_database.") for number in sinks)
+
+
 def test_the_new_plan_writes_nothing_and_both_are_recorded(tmp_path: Path) -> None:
     graph = ShadowPlan.of(plan(COUNTS, LINES), plan(COUNTS, f"{LINES} WHERE v > 3")).document.graph
     job = translate(graph, {"execution.checkpointing.dir": str(tmp_path)}, 4)
-    sides = [sink.writer.side if isinstance(sink.writer, ShadowSink) else None for sink in job.sinks]
-    assert sorted(map(str, sides)) == ["None", "None", "new", "new", "old", "old"]
+    of_both = [f"{table} of the {side} plan" for table in ("counts", "lines") for side in ("new", "old")]
+    assert open_sinks(job) == sorted((*of_both, "counts", "lines")), "by the old plan"
     folders = [sink.writer.record.folder.name for sink in job.sinks if isinstance(sink.writer, ShadowSink)]
     assert sorted(folders) == ["0", "0", "1", "1"]
-    reached = [
-        to.sink for part in (*job.sources, *job.operators) for to in targets(part.pipeline) if isinstance(to, ToSink)
-    ]
-    assert sorted(reached) == list(range(6))
+    written_sides = [side_of(graph.node(sink.node)) for sink in job.sinks if sink.node >= 0 and sink.is_open("both")]
+    assert written_sides == ["old", "old"]
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_one_plan_runs_alone(side: Side) -> None:
+    """It writes all of its tables, and nothing is sent to operators of the other plan, nor read from its tables."""
+    summed = "INSERT INTO counts SELECT k, SUM(v) FROM (SELECT DISTINCT k, v FROM src) GROUP BY k"
+    current = "INSERT INTO lines SELECT k, v FROM src WHERE ts > CURRENT_WATERMARK(ts)"
+    shadow = ShadowPlan.of(plan(COUNTS, LINES), plan(summed, current))
+    both = translate(shadow.document.graph, {}, 4)
+    job = with_active_plan(both, side)
+    assert open_sinks(job) == ["counts", "lines"]
+    assert {side_of(shadow.document.graph.node(s.node)) for s in job.sinks if s.is_open(side)} == {side}
+    reached = {to for part in (*job.sources, *job.operators) for to in targets(part.pipeline)}
+    operators = {job.operators[to.operator].uid for to in reached if isinstance(to, ToOperator)}
+    alone = translate(shadow.plans[side].graph, {}, 4)
+    assert operators == {spec.uid for spec in alone.operators}
+    assert {s.uid for s in job.sources if s.pipeline.outputs} == {s.uid for s in alone.sources}
+    assert len({to.reader for to in reached if isinstance(to, ToReader)}) == len(alone.readers) == (side == "new")
+    assert {s.uid for s in both.sinks if s.is_open(side)} == {s.uid for s in alone.sinks}, (
+        "so each micro-batch counts once"
+    )
+    assert with_active_plan(both, "both") == both
 
 
 def test_both_plans_survive_in_the_checkpoint(tmp_path: Path) -> None:
