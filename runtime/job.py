@@ -229,14 +229,18 @@ class Job(ABC):
         try:
             self._close()
         finally:
-            with self._lock:
-                if self._was_stopped:
-                    self.error, self._end = None, JobStatus.CANCELED
-                else:
-                    self._end = JobStatus.FINISHED if self.error is None else JobStatus.FAILED
-                calls, self._when_over = self._when_over, []
-            try:
-                for call in calls:
-                    call(self)
-            finally:
-                self._over.set()
+            self._conclude()
+
+    def _conclude(self) -> None:
+        """The job has ended."""
+        with self._lock:
+            if self._was_stopped:
+                self.error, self._end = None, JobStatus.CANCELED
+            else:
+                self._end = JobStatus.FINISHED if self.error is None else JobStatus.FAILED
+            calls, self._when_over = self._when_over, []
+        try:
+            for call in calls:
+                call(self)
+        finally:
+            self._over.set()

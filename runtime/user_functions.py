@@ -42,6 +42,12 @@ class Shipped:
             raise RunError("RUN072", name=name, cause_name=type(cause).__name__, cause=str(cause)[:200]) from cause
         self._folders = tuple(os.path.abspath(p or ".") for p in sys.path)
 
+    def copy(self) -> Shipped:
+        """The object as another process would get it. Raises RunError RUN073 when it cannot be made again."""
+        shipped = Shipped.__new__(Shipped)
+        shipped.__setstate__(self.__getstate__())
+        return shipped
+
     def __getstate__(self) -> tuple[str, bytes, tuple[str, ...]]:
         return self.name, self._data, self._folders
 
@@ -90,8 +96,13 @@ def calls_functions(graph: ExecGraph) -> bool:
     return any(_calls(value) for node in graph.nodes for value in own_values(node).values())
 
 
-def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
+def bind_functions(graph: ExecGraph, lookup: Lookup, *, runs_here: bool = False) -> ExecGraph:
     """``graph`` whose calls of user-defined functions know their functions.
+
+    Args:
+        graph: a plan.
+        lookup: finds its functions.
+        runs_here: whether this process calls them. It gets objects of its own, so that jobs share none, as in workers.
 
     Raises:
         CatalogError: CAT061, for a name that the session does not know.
@@ -104,7 +115,8 @@ def bind_functions(graph: ExecGraph, lookup: Lookup) -> ExecGraph:
         function = lookup(call.system_name, call.catalog_name)
         body = shipped_bodies.get(id(function.body))
         if body is None:
-            body = shipped_bodies[id(function.body)] = Shipped(function.name, function.body)
+            body = Shipped(function.name, function.body)
+            body = shipped_bodies[id(function.body)] = body.copy() if runs_here else body
         return replace(function, body=body, operator=operator)
 
     def bound(call: Call) -> Call:

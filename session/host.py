@@ -28,6 +28,11 @@ class Host:
         """Whether SHOW JOBS lists queries that have ended, as Flink's gateway does."""
         return self.keep_unknown
 
+    @property
+    def runs_functions(self) -> bool:
+        """Whether functions of the user may run in this process. Those of the users of a gateway must not."""
+        return not self.keep_unknown
+
     def plan_file(self, name: str, place: Place | None = None) -> str:
         """The path or URL of the plan that a statement calls ``name``: what is to be opened.
 

@@ -480,10 +480,15 @@ class JobStarter:
     ) -> Job | None:
         """Starts a job in this process, if it is one for it, and lists it. Arguments as :meth:`_start`."""
         from stateplan.runtime.local.job import execute_locally
+        from stateplan.runtime.user_functions import bind_functions, calls_functions
 
         has_reporter = any(key.startswith("metrics.reporter") for key in options)
         if self.spark is not None or (has_reporter and not is_query):
             return None
+        if calls_functions(graph):
+            if not self.host.runs_functions:
+                return None
+            graph = bind_functions(graph, self.catalog.functions.of_plan, runs_here=True)
         job = execute_locally(graph, options, secrets=secrets, console=self.console, on_progress=self.on_progress)
         if job is None:
             return None

@@ -15,7 +15,6 @@ from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.lookup import lookup_table
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, default_file_system
 from stateplan.runtime.spark.session import would_be_ours
-from stateplan.runtime.user_functions import calls_functions
 
 MAX_INPUT = "table.exec.local.max-input-size"
 
@@ -23,19 +22,13 @@ _OF_CHECKPOINTS = (CHECKPOINT_DIR, RECOVERY_PATH)
 """Options that name a checkpoint, which only a job of Spark has."""
 
 
-def may_run_here(graph: ExecGraph, options: Mapping[str, str]) -> bool:
-    """Whether nothing but the size of its input can keep a job out of this process.
-
-    Args:
-        graph: its plan.
-        options: the options of the session.
-    """
+def may_run_here(options: Mapping[str, str]) -> bool:
+    """Whether nothing but the size of its input can keep a job with these options out of this process."""
     return (
         value(options, MAX_INPUT) > 0
         and not any(options.get(key) for key in _OF_CHECKPOINTS)
         and would_be_ours(options)
         and default_file_system(options).startswith("file:")
-        and not calls_functions(graph)
     )
 
 

@@ -36,6 +36,9 @@ from stateplan.runtime.sinks import SinkDriver, for_driver, write_blobs
 from stateplan.runtime.translate import translate
 from stateplan.runtime.worker import WorkerError
 
+_PATIENCE = 10.0
+"""Seconds that a job has to stop."""
+
 _KEY_GROUPS = 1
 """Key groups are there to be spread over tasks."""
 
@@ -83,11 +86,13 @@ class LocalJob(Job):
         return tuple(self._notices.notes)
 
     def stop(self) -> None:
-        """Stops the job at once, and waits for that."""
+        """Stops the job at once, and waits for that. A function of the user that does not return is left behind, and
+        what it computes goes nowhere."""
         self._to_stop()
         for writer in self._sinks.writers:
             writer.release()
-        self._over.wait()
+        if not self._over.wait(_PATIENCE):
+            self._conclude()
 
     def _run_to_end(self) -> None:
         with interruptible(self._check):
@@ -122,6 +127,7 @@ class LocalJob(Job):
         writers = [(s.writer, s.name, s.uid) for s in self._graph.sinks]
         slots = [self._graph.sink_slot(i) for i in range(len(writers))]
         reports = write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.micro_batch.counters)
+        self._check()
         self._sinks.commit(reports, number)
         self._readers.end(number, for_driver(reports))
         self._metrics.end(number)
@@ -161,7 +167,7 @@ def execute_locally(
     Raises:
         StateplanError: anything that keeps the plan from starting, here as in Spark.
     """
-    if not may_run_here(graph, options):
+    if not may_run_here(options):
         return None
     start_time = time.time_ns() // 1_000_000
     graph = with_secrets(graph, secrets or Secrets())
