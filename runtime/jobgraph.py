@@ -25,7 +25,7 @@ from stateplan.runtime.state.ttl_access import InputFields
 CLOCK = -1
 """The source of the instants of the clock, in place of a node of the plan."""
 
-IDLE = -2
+IDLE = -1 << 30
 """A source of an earlier plan of the job, in place of a node: Spark counts it, and it reads nothing any more."""
 
 _NO_FIELDS = InputFields()

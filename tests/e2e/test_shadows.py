@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from stateplan.common.errors import OptionError, RunError
+from stateplan.runtime.jobgraph import IDLE
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.results import TableResult
 from tests.support.arriving import COUNTS, Work, start, until
@@ -123,7 +124,7 @@ def test_a_job_starts_again_after_a_switch(work: Work) -> None:
     until(lambda: line(1, 9) in lines(work), "the new plan writes")
     env.execute_sql(f"STOP JOB '{job_id}'")
     work.add("d", (2, 1, "00:00:05"), (2, 8, "00:00:06"))
-    assert [source["node"] for source in layout(checkpoint)["sources"]].count(-2) == 1, "the scan with event time"
+    assert [source["node"] for source in layout(checkpoint)["sources"]].count(IDLE) == 1, "the scan with event time"
     assert layout(checkpoint)["dropped"], "the sums"
     for number in range(2):
         env.get_config().set("execution.checkpointing.dir", checkpoint)
