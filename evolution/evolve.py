@@ -214,8 +214,8 @@ class _Evolution:
         place = find_place(self.submission, self.tweaks)
         job = self._translated(self.submission, place.graph)
         stock = _Stock.of(self.old, self.continuation, self.options, self.ttls)
-        unchanged = stock.origins.unchanged(job)
-        job, layout = laid_out(job, None, None, 1, str(self.folder), unchanged)
+        copies = stock.origins.copies(job)
+        job, layout = laid_out(job, None, self.continuation, 1, str(self.folder), copies)
         zone = local_time_zone(self.options)
         all_loads = stock.origins.loads(job, layout, zone)  # refuses what does not fit before anything is read
         self._forget_results()
@@ -224,7 +224,8 @@ class _Evolution:
         begin_filling(self.folder, self.old.folder)
         self._forget(BACKFILL, but=[folder for h in histories for folder in self._backfill_folders(h)])
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
-        copies = unchanged if unchanged and self.tweaks.works("stored-state", compiled, spark, "stored-state") else {}
+        if copies and not self.tweaks.works("stored-state", compiled, spark, "stored-state"):
+            copies = {}
         stocks = [stock.without(copies, self.options, self.ttls)]
         for history in histories:
             names = ", ".join(spec.name for spec in job.operators if spec.node in history.operators)

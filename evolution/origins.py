@@ -58,16 +58,17 @@ class Origins:
         node = self.continuation.operators.get(spec.node)
         return next((number for number, entry in enumerate(self.entries) if entry.node == node), None)
 
-    def unchanged(self, job: JobGraph) -> dict[int, OperatorEntry]:
-        """By node of the new plan, the old operators whose state is used as it is stored. What several operators use
-        stays as it is for one of them."""
+    def copies(self, job: JobGraph) -> dict[int, OperatorEntry]:
+        """By node of the new plan, the old operators whose state can be used as it is stored, at most with other
+        columns. What several operators use stays as it is for one of them."""
         entries: dict[int, OperatorEntry] = {}
         for spec in job.operators:
             number = self.of(spec)
             entry = None if number is None else self.entries[number]
-            if entry is None or entry in entries.values() or entry.rewrite is not None:
+            if entry is None or entry in entries.values() or entry.channels != spec.channels:
                 continue
-            if spec.node not in self.continuation.moves and entry.channels == spec.channels:
+            move = self.continuation.moves.get(spec.node)
+            if move is None or (move.form == "columns" and len(entry.tables) == len(spec.kernel.tables)):
                 entries[spec.node] = entry
         return entries
 

@@ -18,7 +18,7 @@ from stateplan.common.roots import Roots
 from stateplan.common.ttl import TtlConfig
 from stateplan.connectors.protocol import Sink, Source
 from stateplan.execnodes.shadows import ActivePlan
-from stateplan.runtime.kernel import Kernel, Transform
+from stateplan.runtime.kernel import FormerColumns, Kernel, Transform
 from stateplan.runtime.side_outputs import Errors, LateRows
 from stateplan.runtime.state.ttl_access import InputFields
 
@@ -94,13 +94,6 @@ class SourceSpec:
     errors: Errors | None = None
 
 
-@dataclass(frozen=True)
-class Rewrite:
-    """How state of an older version is rewritten: per table, for each column the one that held it."""
-
-    columns: Mapping[str, Mapping[str, str]]
-
-
 class Gather(Protocol):
     """Makes the state that a key group begins with of the rows that were sent to it. Picklable."""
 
@@ -138,8 +131,8 @@ class OperatorSpec:
         idle_timeout: a channel without rows for this long does not hold back event time, ms; 0 is never.
         idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
         node: the plan node.
-        version: the version of the layout of its state.
-        rewrite: how state of the version before is brought to this one.
+        version: the version of the columns of its state.
+        former_columns: the columns of its state in former versions.
         loading: says that, in a micro-batch that loads state, it makes the state to begin with; None otherwise.
     """
 
@@ -156,7 +149,7 @@ class OperatorSpec:
     idle_timeouts: Mapping[tuple[int, int], int] = field(default_factory=dict)
     node: int = -1
     version: int = 0
-    rewrite: Rewrite | None = None
+    former_columns: FormerColumns = field(default_factory=dict)
     fields: InputFields = _NO_FIELDS
     late: tuple[LateRows | None, ...] = ()
     loading: StateOnly | None = None
@@ -232,7 +225,7 @@ class JobGraph:
         least_levels: levels that there are even without operators.
         order: the sources in the order in which Spark counts them, None for the end of bounded input; empty for
             :func:`natural_order`.
-        first_batch: the first micro-batch of the run, which drops and rewrites state.
+        first_batch: the first micro-batch of the run, which drops state.
         readers: the steps without state that read how far event time has advanced.
         watermarks: what each of them reads in this micro-batch, ms; nothing before its first watermark.
         roots: below which the files of its tables are; None for a job that may go anywhere.
@@ -286,8 +279,8 @@ class JobGraph:
 
     @property
     def touches_state(self) -> bool:
-        """Whether the first micro-batch drops or rewrites state."""
-        return bool(self.unused_ranges) or any(o.rewrite is not None for o in self.operators)
+        """Whether the first micro-batch drops state."""
+        return bool(self.unused_ranges)
 
 
 def first_level(graph: JobGraph, source: int) -> int:

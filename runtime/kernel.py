@@ -151,6 +151,10 @@ class StateTable:
         return {name: c.type for name, c in self.columns.items()}
 
 
+FormerColumns: TypeAlias = Mapping[int, Mapping[str, Mapping[str, str]]]
+"""By former version of the state of an operator: per table, for each column the one that runs of that version have."""
+
+
 @dataclass
 class Step:
     """The result of one micro-batch of one key group.

@@ -10,12 +10,10 @@ from stateplan.runtime.jobgraph import JobGraph
 
 
 def touches(graph: JobGraph, now: int) -> Iterator[Blob]:
-    """What has every slot look at its state whose state is to be dropped or rewritten."""
-    firsts = [d.first for d in graph.unused_ranges]
-    firsts += [graph.slot(i, 0) for i, o in enumerate(graph.operators) if o.rewrite is not None]
-    for first in firsts:
+    """What has every slot look at its state whose state is to be dropped."""
+    for unused_range in graph.unused_ranges:
         for group in range(graph.key_groups):
-            yield Blob(slot_label(first + group), 0, "", now, Touch())
+            yield Blob(slot_label(unused_range.first + group), 0, "", now, Touch())
 
 
 SWEPT_WITHIN = 256

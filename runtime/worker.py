@@ -36,7 +36,7 @@ class MicroBatch:
     Attributes:
         graph: the job, with the TTLs and watermarks of this micro-batch.
         number: its id; None if that is not known.
-        touches: whether state is dropped and rewritten in it.
+        touches: whether state is dropped in it.
         counters: what its tasks count with.
     """
 
@@ -101,7 +101,7 @@ def run_operator(
     inputs = inputs_of(spec, blobs)
     figures: dict[str, float] = {"decode_ms": 1000 * (time.perf_counter() - began)}
     place = f"{spec.name}, key group {group}"
-    state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.rewrite)
+    state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.former_columns)
     if spec.loading is not None:
         load_state(spec, spec.loading, state, blobs)
         count_all(batch, spec.uid, figures | _state_figures(state.stats), Clock(), now, NO_WATERMARK)

@@ -167,7 +167,7 @@ def slots() -> str:
     old = (("deduplicate", "s0", "state"), ("aggregate", "s2", "state"), ("join", "s1", "state"), ("", "", "free"))
     first = (
         ("deduplicate", "s0", "kept"),
-        ("aggregate", "s2", "rewritten"),
+        ("aggregate", "s2", "changed"),
         ("join", "s1", "dropped"),
         ("rank", "s3", "new"),
     )
@@ -186,9 +186,7 @@ def slots() -> str:
             parts.append(_arrow(left + (at * 8 + 4) * _SLOT - 4, 112, left + (at * 8 + 4) * _SLOT - 4, 131))
         if becomes[2] != "dropped":
             parts.append(_arrow(left + (at * 8 + 4) * _SLOT - 4, 200, left + (at * 8 + 4) * _SLOT - 4, 219))
-    about = (
-        "The deduplication keeps its slots, the aggregate rewrites them, the join frees them, the rank gets free ones."
-    )
+    about = "The deduplication and the aggregate keep their slots, the join frees them, the rank gets free ones."
     return _svg(760, 300, "Slots of state across a change of plan", about, parts)
 
 

@@ -489,7 +489,7 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
         version = facts["format"]
         if version not in _READABLE:
             raise CheckpointError("CKPT005", folder=folder, version=version, format=_FORMAT)
-        layouts = LAYOUTS.validate_python(facts["layouts"])
+        layouts = LAYOUTS.validate_python([_with_former_columns(layout) for layout in facts["layouts"]])
         name, created_at, groups = str(facts["id"]), int(facts["created"]), int(facts["keyGroups"])
         origin, place = facts.get("recovered"), facts.get("place")
         if LAST_EPOCH in facts:
@@ -502,6 +502,16 @@ def _read(folder: AnyPath, plan_text: str) -> Checkpoint:
     checkpoint.has_ended = facts.get("ended")
     checkpoint._facts = facts  # noqa: SLF001 - of the same class
     return checkpoint
+
+
+def _with_former_columns(layout: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The JSON of a layout. In earlier releases, state got the columns of its plan in the first micro-batch of a run,
+    which may not have come."""
+    operators = [
+        {**entry, "former_columns": {entry["version"] - 1: entry["rewrite"]}} if entry.get("rewrite") else entry
+        for entry in layout["operators"]
+    ]
+    return {**layout, "operators": operators}
 
 
 def _no_checkpoint(folder: AnyPath) -> CheckpointError:

@@ -2,8 +2,8 @@
 
 An operator has one slot per key group, in a range of its own that it keeps from plan to plan. An operator that starts
 empty gets a fresh range; the range it had, as that of an operator that is gone, is *dropped*: in the first micro-batch
-a message makes each of its slots remove its state, and after that the range is free again. A message of the same kind
-makes state rewrite itself before it is used.
+a message makes each of its slots remove its state, and after that the range is free again. State whose columns change
+stays where it is, under a further version: runs of former versions are read as if they had the present columns.
 
 Codes: CKPT021 to CKPT024.
 """
@@ -30,11 +30,10 @@ from stateplan.runtime.jobgraph import (
     JobGraph,
     OperatorSpec,
     Pipeline,
-    Rewrite,
     SourceSpec,
     natural_order,
 )
-from stateplan.runtime.kernel import Kernel, StateColumn, StateTable
+from stateplan.runtime.kernel import FormerColumns, Kernel, StateColumn, StateTable
 
 
 class CallOrigin(Protocol):
@@ -103,7 +102,7 @@ class Continuation:
         operators: for each operator that uses existing state, the old one that wrote it.
         sources: for each source, the old one whose position it continues from.
         sinks: for each sink, the old one in whose place it writes.
-        moves: for each operator whose state has to be rewritten, how.
+        moves: for each operator whose state changes, how.
         anew: the operators whose state is made from the history of their inputs.
         comparisons: for those of them that are compared with old state, the old operator, and the numbers of the calls
             of both that must keep the same.
@@ -173,9 +172,8 @@ class OperatorEntry:
         level: of Spark's stateful operators the one that holds it, from 1.
         tables: its state tables as they are laid out.
         channels: see :attr:`OperatorSpec.channels`.
-        version: how often it has been rewritten.
-        rewrite: per table, for each column the column before; None if there is nothing left to rewrite.
-        since: the micro-batch that rewrites it.
+        version: how often its columns have changed.
+        former_columns: the columns of all former versions.
     """
 
     node: int
@@ -186,8 +184,7 @@ class OperatorEntry:
     tables: Mapping[str, TableEntry]
     channels: tuple[int, ...]
     version: int = 0
-    rewrite: Mapping[str, Mapping[str, str]] | None = None
-    since: int = 0
+    former_columns: FormerColumns = field(default_factory=dict)
 
 
 AT_RESTART = 1 << 62
@@ -252,7 +249,7 @@ def laid_out(
     Args:
         job: as translated.
         before: what the checkpoint holds; None for a new one.
-        continuation: how the plan continues from it.
+        continuation: how the plan continues from it, or from the checkpoint of ``origins``.
         next_batch: the first micro-batch that will run.
         folder: the checkpoint, for messages.
         origins: by node of the job, operators of another checkpoint whose state is copied to a new one, slot by slot.
@@ -263,10 +260,12 @@ def laid_out(
     """
     if before is None or continuation is None:
         sources = _in_natural_order(job, {s.node: s.node for s in job.sources})
-        old_layout = _Existing(job.levels, sources, origins=origins)
+        old_layout = _Existing(
+            job.levels, sources, moves={} if continuation is None else continuation.moves, origins=origins
+        )
     else:
         old_layout = _existing(job, before, continuation, next_batch, folder)
-    entries = _entries(job, old_layout, next_batch, folder)
+    entries = _entries(job, old_layout, folder)
     sinks = tuple(replace(s, uid=old_layout.sinks.get(s.node, s.uid)) for s in job.sinks)
     layout = Layout(
         old_layout.levels,
@@ -287,7 +286,7 @@ class _Existing:
         levels: Spark's stateful operators.
         sources: those of the job, in Spark's order.
         operators: for each operator of the job that uses existing state, the entry of that state.
-        moves: for those of them whose state has to be rewritten, how.
+        moves: for those of them whose state changes, how.
         free: ranges that hold state of nobody.
         sinks: for each sink that writes in the place of another one, the name under which that one wrote.
         origins: see :func:`laid_out`.
@@ -322,24 +321,23 @@ def _existing(job: JobGraph, before: Layout, continuation: Continuation, next_ba
     return _Existing(before.levels, sources, operators, continuation.moves, tuple(pending), sinks)
 
 
-def _entries(job: JobGraph, old_layout: _Existing, next_batch: int, folder: str) -> tuple[OperatorEntry, ...]:
+def _entries(job: JobGraph, old_layout: _Existing, folder: str) -> tuple[OperatorEntry, ...]:
     """The entries of the operators of a job: an operator that starts empty gets a free range of slots."""
     owners = (*old_layout.operators.values(), *old_layout.origins.values())
     used_slots = sorted({o.first for o in owners} | {d.first for d in old_layout.free})
     entries: list[OperatorEntry] = []
     for spec in job.operators:
         tables = {table.name: TableEntry.of(spec.kernel, table) for table in spec.kernel.tables}
-        old = old_layout.operators.get(spec.node)
+        in_place = old_layout.operators.get(spec.node)
+        if in_place is not None and (in_place.level != spec.level or in_place.channels != spec.channels):
+            raise misfit(spec, folder, "it stands elsewhere in the job")
+        old = in_place or old_layout.origins.get(spec.node)
         if old is None:
-            origin = old_layout.origins.get(spec.node)
-            first, version = (0, 0) if origin is None else (origin.first, origin.version)
-            if origin is None:
-                first = _free(used_slots, job.key_groups)
-                insort(used_slots, first)
-            entry = OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels, version)
-            entries.append(entry)
+            first = _free(used_slots, job.key_groups)
+            insort(used_slots, first)
+            entries.append(OperatorEntry(spec.node, spec.uid, spec.name, first, spec.level, tables, spec.channels))
         else:
-            entries.append(_continue_entry(spec, old, tables, old_layout.moves.get(spec.node), next_batch, folder))
+            entries.append(_continue_entry(spec, old, tables, old_layout.moves.get(spec.node), folder))
     return tuple(entries)
 
 
@@ -360,7 +358,7 @@ def _with_slots(job: JobGraph, layout: Layout, next_batch: int) -> JobGraph:
         job,
         sources=(*(replace(s, marks=marks[s.node]) for s in job.sources), *idle_sources),
         operators=tuple(
-            replace(spec, version=entry.version, rewrite=None if entry.rewrite is None else Rewrite(entry.rewrite))
+            replace(spec, version=entry.version, former_columns=entry.former_columns)
             for spec, entry in zip(job.operators, layout.operators, strict=True)
         ),
         slots=tuple(entry.first for entry in layout.operators),
@@ -387,26 +385,20 @@ def _free(used_slots: Sequence[int], groups: int) -> int:
 
 
 def _continue_entry(
-    spec: OperatorSpec,
-    old: OperatorEntry,
-    tables: Mapping[str, TableEntry],
-    move: Move | None,
-    next_batch: int,
-    folder: str,
+    spec: OperatorSpec, old: OperatorEntry, tables: Mapping[str, TableEntry], move: Move | None, folder: str
 ) -> OperatorEntry:
-    """The entry of an operator that uses the state of ``old``."""
-    entry = replace(old, node=spec.node, uid=spec.uid, name=spec.name, tables=tables)
-    if old.level != spec.level or old.channels != spec.channels:
-        raise misfit(spec, folder, "it stands elsewhere in the job")
-    left = old.rewrite if old.since >= next_batch else None
+    """The entry of an operator that uses the state of ``old``, in its slots."""
+    entry = replace(old, node=spec.node, uid=spec.uid, name=spec.name, level=spec.level, tables=tables)
     if move is None:
         if not _keep_the_same(old.tables, tables):
             raise misfit(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
-        return replace(entry, rewrite=left, since=next_batch if left else old.since)
+        return entry
     columns = _move_tables(spec, old, tables, move, folder)
-    if left is not None:
-        columns = {t: {new: left[t][was] for new, was in names.items()} for t, names in columns.items()}
-    return replace(entry, version=old.version + (left is None), rewrite=columns, since=next_batch)
+    former_columns: dict[int, Mapping[str, Mapping[str, str]]] = {
+        version: {t: {new: names[t][was] for new, was in columns[t].items()} for t in columns}
+        for version, names in old.former_columns.items()
+    }
+    return replace(entry, version=old.version + 1, former_columns={**former_columns, old.version: columns})
 
 
 def _keep_the_same(old: Mapping[str, TableEntry], new: Mapping[str, TableEntry]) -> bool:

@@ -23,7 +23,6 @@ from stateplan.runtime.checkpoint.live_ttl import Record
 from stateplan.runtime.checkpoint.slots import Layout, OperatorEntry
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_tables import short_names, stored_tables
-from stateplan.runtime.jobgraph import Rewrite
 from stateplan.runtime.kernel import StateTable
 from stateplan.runtime.spark.checkpoint_files import INSTANTS, BatchOffsets, SparkCheckpoint
 
@@ -147,11 +146,6 @@ class OperatorState:
     @property
     def name(self) -> str:
         return self.entry.name
-
-    @property
-    def rewrite(self) -> Rewrite | None:
-        """How state that has not been rewritten yet is brought to the present version."""
-        return None if self.entry.rewrite is None else Rewrite(self.entry.rewrite)
 
     def of_state(self, index: int) -> tuple[TableState, ...]:
         """The tables that age by the ``state`` entry ``index`` of the plan."""

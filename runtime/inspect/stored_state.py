@@ -29,8 +29,7 @@ from stateplan.runtime.inspect.state_rows import (
     spark_schema,
     table_rows,
 )
-from stateplan.runtime.jobgraph import Rewrite
-from stateplan.runtime.kernel import StateTable
+from stateplan.runtime.kernel import FormerColumns, StateTable
 from stateplan.runtime.spark.jvm_loss import is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.repartition import plain_name
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
@@ -71,13 +70,13 @@ class StoredOperator:
     tables: tuple[StateTable, ...]
     configs: tuple[TtlConfig, ...]
     version: int
-    rewrite: Rewrite | None
+    former_columns: FormerColumns
 
     @staticmethod
     def of(operator: OperatorState) -> StoredOperator:
         tables = tuple(t.table for t in operator.tables)
         configs = tuple(operator.ttl[t.slot] for t in tables)
-        return StoredOperator(operator.name, tables, configs, operator.entry.version, operator.rewrite)
+        return StoredOperator(operator.name, tables, configs, operator.entry.version, operator.entry.former_columns)
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,8 @@ class SlotStates:
         parts = self.operators[operator]
         store.text = self.manifests[label]
         place = f"{parts.name}, key group {group}"
-        return operator, group, KeyedState(store, RunCache(None), parts.tables, place, parts.version, parts.rewrite)
+        state = KeyedState(store, RunCache(None), parts.tables, place, parts.version, parts.former_columns)
+        return operator, group, state
 
     def cut(self, operator: int, place: int, state: KeyedState, ahead: int, ttl: int) -> int | None:
         """The latest time of access (ms) of a table that will have expired ``ahead`` ms from now, under ``ttl``."""

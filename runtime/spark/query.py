@@ -220,8 +220,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc] # a base without 
 
 
 def _micro_batch(shipment: Shipment, counters: TaskCounters) -> MicroBatch:
-    """The micro-batch of this task. Where its number is not known it drops and rewrites state: doing so once more does
-    no harm."""
+    """The micro-batch of this task. Where its number is not known it drops state: doing so once more does no harm."""
     from stateplan.runtime.worker import MicroBatch
 
     graph, number = shipment.graph(), micro_batch()

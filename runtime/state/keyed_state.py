@@ -7,19 +7,17 @@ import time as clock
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
 from stateplan.common.ttl import TtlConfig
-from stateplan.runtime.jobgraph import Rewrite
-from stateplan.runtime.kernel import ACCESS_TIME, END_OF_TIME, Frames, Kernel, StateTable, Watermark
+from stateplan.runtime.kernel import ACCESS_TIME, END_OF_TIME, FormerColumns, Frames, Kernel, StateTable, Watermark
 from stateplan.runtime.metrics.ages import Use
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.run_list import RunList
 from stateplan.runtime.state.runs import (
-    HASH,
-    TOMBSTONE,
     RunInfo,
     build_run,
     due_rows,
@@ -109,12 +107,13 @@ class KeyedState:
         cache: the cache of decoded runs; correctness does not depend on it.
         tables: the operator's state tables.
         place: names operator and key group in errors.
-        version: the version of the layout of the tables.
-        rewrite: how runs of the version before are brought to this one; they are rewritten at once.
+        version: the version of the columns of the tables.
+        former_columns: their columns in former versions. Runs of such a version are read as if they had the present
+            columns, and get them when they are merged.
 
     Raises:
-        CheckpointError: CKPT010 for a damaged manifest or one of another version, CKPT011 for a missing run, CKPT012
-            for a damaged run, CKPT013 for a run whose columns are not those of the operator.
+        CheckpointError: CKPT010 for a damaged manifest or a run of an unknown version, CKPT011 for a missing run,
+            CKPT012 for a damaged run, CKPT013 for a run whose columns are not those of the operator.
     """
 
     def __init__(
@@ -124,24 +123,23 @@ class KeyedState:
         tables: Sequence[StateTable],
         place: str,
         version: int = 0,
-        rewrite: Rewrite | None = None,
+        former_columns: FormerColumns = MappingProxyType({}),
     ) -> None:
         self._store = store
-        self._parts = Parts(store, cache, place)
+        self._parts = Parts(store, cache, place, version, former_columns)
         self._tables = tuple(tables)
         self._place = place
-        self._version = version
-        self._on_disk = version
         self.time = EventTime()
         self._others: dict[str, list[RunInfo]] = self._read_manifest()
         self._runs = {t.name: RunList(t, self._others.pop(t.name, []), self._parts) for t in self._tables}
+        for part in (part for runs in self._runs.values() for part in runs.parts):
+            if part.version != version and part.version not in former_columns:
+                raise CheckpointError("CKPT010", where=place, found=part.version, wanted=version, part="version")
         self._parts.tidy({part.id for runs in self._runs.values() for part in runs.parts})
         self._before = self._sizes()
         self._is_dirty = False
         self.stats = StepStats()
         self.late_rows: Sequence[pl.DataFrame] = ()
-        if self._on_disk != version:
-            self._rewrite(rewrite)
 
     def _read_manifest(self) -> dict[str, list[RunInfo]]:
         text = self._store.manifest()
@@ -154,24 +152,13 @@ class KeyedState:
                 raise CheckpointError("CKPT010", where=self._place, found=data["format"], wanted=_FORMAT, part="format")
             for name, entries in data["tables"].items():
                 runs[name] = [RunInfo(*entry) for entry in entries]
-            self._on_disk = int(data.get("version", 0))
+                if "version" in data:  # of earlier lists of runs: that of all of them
+                    runs[name] = [info._replace(version=int(data["version"])) for info in runs[name]]
             if "time" in data:
                 self.time = EventTime.from_json(data["time"])
         except (ValueError, KeyError, TypeError) as cause:
             raise CheckpointError("CKPT010.damaged_list", where=self._place, cause=cause) from cause
         return runs
-
-    def _rewrite(self, rewrite: Rewrite | None) -> None:
-        """Brings all runs to the present version."""
-        if rewrite is None or self._on_disk != self._version - 1:
-            raise CheckpointError(
-                "CKPT010", where=self._place, found=self._on_disk, wanted=self._version, part="version"
-            )
-        for table in self._tables:
-            names = rewrite.columns[table.name]
-            columns = [pl.col(names[name]).alias(name) for name in table.schema]
-            self._runs[table.name].rewrite([*columns, ACCESS_TIME, HASH, TOMBSTONE])
-        self._is_dirty = True
 
     def runs(self, table: StateTable) -> list[tuple[RunInfo, pl.DataFrame]]:
         """The parts of the runs of ``table``, oldest first, for those who look at all of it."""
@@ -294,8 +281,6 @@ class KeyedState:
         if self._is_dirty:
             self._parts.flush()
             data: dict[str, object] = {"format": _FORMAT}
-            if self._version:
-                data["version"] = self._version
             data["tables"] = {**{t.name: self._runs[t.name].parts for t in self._tables}, **self._others}
             if self.time.since is not None:
                 data["time"] = self.time.to_json()

@@ -12,7 +12,8 @@ the commit of the micro-batch is that of the step. New runs, and merges of small
 
 **Expired rows** go without reading where a part holds nothing else and no older part that stays is for the same hashes;
 dropped before that, it could uncover an older version of a row. A part that nothing older is for is rewritten once at
-least half of its rows are expired or deleted, according to the manifest; one in a micro-batch.
+least half of its rows are expired or deleted, according to the manifest; one in a micro-batch. So is a part that has
+the columns of a former version of the table.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import polars as pl
 
 from stateplan.runtime.hashing import Hashes
 from stateplan.runtime.kernel import StateTable
-from stateplan.runtime.state.runs import LAST_PREFIX, WRITE_TIME, Rows, RunInfo, aligned, live_rows, merge_runs
+from stateplan.runtime.state.runs import LAST_PREFIX, Rows, RunInfo, aligned, live_rows, merge_runs
 
 MERGE_FACTOR = 8
 """How many runs of one size tier are merged into one."""
@@ -43,11 +44,9 @@ PART_BYTES = 8 << 20
 
 
 class PartStore(Protocol):
-    """Holds the parts."""
+    """Holds the parts. ``version`` is that of the columns that are written."""
 
-    def fetch(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
-        """The stored frame, whatever its columns."""
-        ...
+    version: int
 
     def load(self, table: StateTable, info: RunInfo) -> Rows:
         """The rows of a part, those in its range only."""
@@ -134,18 +133,10 @@ class RunList:
         self._added_rows += frame.height
         self._added_bytes += sum(p.size for p in fresh)
 
-    def rewrite(self, columns: Sequence[pl.Expr | str]) -> None:
-        """Rewrites all parts, with other columns."""
-        for at, part in enumerate(self.parts):
-            frame = self._store.fetch(self.table, part)
-            frame = frame.select([*columns, *(name for name in (WRITE_TIME,) if name in frame.columns)])
-            self._store.drop(part)
-            fresh = self._store.put(frame)
-            self.parts[at] = part._replace(id=fresh.id, size=fresh.size, chunks=fresh.chunks, check=fresh.check)
-
     def tend(self, now: int, ttl: int) -> bool:
-        """Goes on with merges, begins those that are due, and rewrites a part that has mostly expired; whether there
-        was anything to do. How much is done follows from what was added since the last call."""
+        """Goes on with merges, begins those that are due, and rewrites rows of a part that has mostly expired, or has
+        former columns; whether there was anything to do. How much is done follows from what was added since the last
+        call."""
         rows, size = self._added_rows, self._added_bytes
         self._added_rows = self._added_bytes = 0
         left = STEPS
@@ -309,9 +300,10 @@ class RunList:
         """Rewrites rows of the first part that is worth it; whether there is one."""
         targets = {p.into for p in self.parts}
         for at, part in enumerate(self.parts):
-            if part.into or part.run in targets or not _stale(part, now, ttl):
+            if part.into or part.run in targets:
                 continue
-            if any(p.overlaps(part.low, part.high) for p in self.parts[:at]):
+            is_oldest = not any(p.overlaps(part.low, part.high) for p in self.parts[:at])
+            if part.version == self._store.version and not (is_oldest and _stale(part, now, ttl)):
                 continue
             quantum = self._quantum([part], rows, size)
             parts_read, cut = self._take([part], quantum)

@@ -60,6 +60,7 @@ class RunInfo(NamedTuple):
         run: which run it is a part of, a number within the table; 0 until it has one.
         into: the run that its rows are being merged into; 0 for none.
         stored_rows: rows of the stored frame.
+        version: the version of the columns of the stored frame.
     """
 
     id: str
@@ -76,6 +77,7 @@ class RunInfo(NamedTuple):
     run: int
     into: int
     stored_rows: int
+    version: int = 0
 
     @property
     def width(self) -> int:

@@ -10,11 +10,13 @@ from typing import Protocol
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
-from stateplan.runtime.kernel import ACCESS_TIME, StateTable
+from stateplan.runtime.kernel import ACCESS_TIME, FormerColumns, StateTable
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import (
+    HASH,
     LAST_PREFIX,
     TOMBSTONE,
+    WRITE_TIME,
     Rows,
     RunInfo,
     encode_frame,
@@ -25,6 +27,9 @@ from stateplan.runtime.state.runs import (
 CHUNK_SIZE = 8 << 20
 """Frames are stored in values of at most this number of bytes: larger values halve the throughput of Spark's state
 API."""
+
+_OF_ROWS = (ACCESS_TIME, WRITE_TIME, HASH, TOMBSTONE)
+"""Columns of runs that are not those of a table."""
 
 _RESTORE = "restore the checkpoint directory from a copy, or start from an empty one"
 
@@ -50,20 +55,27 @@ class Parts:
         store: holds them.
         cache: the cache of decoded frames; correctness does not depend on it.
         place: names operator and key group in errors.
+        version: the version of the columns that its tables have now.
+        former_columns: the columns of former versions.
 
     Attributes:
         bytes_written, bytes_dropped: put into the store and removed from it so far.
         loads: frames read, those excepted that were new.
         misses: of these, from the store.
         unwritten: frames that local disk did not take.
+        version: the version of the columns that are written.
     """
 
-    def __init__(self, store: RunStore, cache: RunCache, place: str) -> None:
+    def __init__(
+        self, store: RunStore, cache: RunCache, place: str, version: int, former_columns: FormerColumns
+    ) -> None:
         self._store = store
         self._disk = cache
         self._unwritten = cache.unwritten
         self._cache = cache.of(place)
         self._place = place
+        self.version = version
+        self._former_columns = former_columns
         self._fresh: dict[str, tuple[Rows, bytes]] = {}
         self.bytes_written = 0
         self.bytes_dropped = 0
@@ -74,15 +86,8 @@ class Parts:
     def unwritten(self) -> int:
         return self._disk.unwritten - self._unwritten
 
-    def fetch(self, table: StateTable, info: RunInfo) -> pl.DataFrame:
-        """The stored frame, whatever its columns.
-
-        Raises:
-            CheckpointError: CKPT011, it is missing; CKPT012, it is damaged.
-        """
-        return self._rows(table, info).frame
-
     def _rows(self, table: StateTable, info: RunInfo) -> Rows:
+        """The stored frame with the columns of the table. Raises the same errors as :meth:`load`."""
         if info.id in self._fresh:
             return self._fresh[info.id][0]
 
@@ -98,11 +103,25 @@ class Parts:
                 # The file on local disk is not what was written; what is in the store counts.
                 self._cache.discard(info.id)
                 rows = self._cache.load(info.id, get)
-            if not rows.is_checked:
-                rows.frame = in_memory(rows.frame, table)
+            frame = rows.frame if rows.is_checked else in_memory(self._present_columns(rows.frame, table, info), table)
         except (pl.exceptions.PolarsError, OSError, ValueError) as cause:
             raise self._damage_error(table, info, str(cause)) from cause
+        if not rows.is_checked:
+            want, schema = state_schema(table), frame.schema
+            if any(schema.get(name) != dtype for name, dtype in want.items()):
+                raise CheckpointError(
+                    "CKPT013", id=info.id, name=table.name, where=self._place, dict=dict(schema), expected=str(want)
+                )
+            rows.frame, rows.is_checked = frame, True
         return rows
+
+    def _present_columns(self, frame: pl.DataFrame, table: StateTable, info: RunInfo) -> pl.DataFrame:
+        """A stored frame with the columns of the present version, as far as it has them."""
+        if info.version == self.version:
+            return frame
+        names = self._former_columns[info.version][table.name]
+        columns = [pl.col(old).alias(new) for new, old in names.items() if old in frame.columns]
+        return frame.select(*columns, *(name for name in _OF_ROWS if name in frame.columns))
 
     def _chunks(self, table: StateTable, info: RunInfo) -> Iterator[bytes]:
         """The values of a stored frame. Raises CheckpointError CKPT011; CKPT012, after the last one."""
@@ -122,16 +141,10 @@ class Parts:
         """The rows of a part, those in its range only.
 
         Raises:
-            CheckpointError: CKPT011 and CKPT012, see :meth:`fetch`; CKPT013, its columns are not those of ``table``.
+            CheckpointError: CKPT011, it is missing; CKPT012, it is damaged; CKPT013, its columns are not those of
+                ``table``.
         """
         rows = self._rows(table, info)
-        if not rows.is_checked:
-            want, schema = state_schema(table), rows.frame.schema
-            if any(schema.get(name) != dtype for name, dtype in want.items()):
-                raise CheckpointError(
-                    "CKPT013", id=info.id, name=table.name, where=self._place, dict=dict(schema), expected=str(want)
-                )
-            rows.is_checked = True
         if not info.covers_all:
             rows = rows.ranged(info.low, info.high)
         if len(rows) != info.rows:
@@ -172,6 +185,7 @@ class Parts:
             run=0,
             into=0,
             stored_rows=frame.height,
+            version=self.version,
         )
 
     def drop(self, info: RunInfo) -> None:

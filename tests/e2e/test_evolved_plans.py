@@ -7,12 +7,14 @@ import os
 import shutil
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stateplan.common.errors import CheckpointError, DataError
 from stateplan.evolution import evolve, history
+from stateplan.plans.state.reader import CheckpointReader
 from stateplan.runtime.spark.tweaks import OFF
 from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
@@ -23,6 +25,9 @@ LARGE = ("large", "product STRING, n BIGINT, s BIGINT")
 AMOUNTS = ("amounts", "id BIGINT, product STRING, target STRING")
 OLD = ((COUNTS, BY_ITEM), (LINES, JOINED))
 DERIVED = ((COUNTS, BY_PRODUCT), (LINES, JOINED.replace("JOIN", "LEFT JOIN")))
+SUMS = ("sums", "product STRING, s BIGINT")
+TARGETS = ("targets", "id BIGINT, target STRING")
+FEWER = ((SUMS, BY_ITEM.replace("COUNT(*), ", "")), (TARGETS, JOINED.replace("product, ", "")))
 MADE_ANEW = (
     (LARGE, BY_PRODUCT.replace("orders", "orders WHERE amount > 3")),
     (AMOUNTS, JOINED.replace("o.id =", "amount =")),
@@ -114,6 +119,43 @@ def test_state_that_stays_is_carried_beside_other_state_of_its_level(off: str, s
     pairs = ((o, s) for o in rows_of(shop, "orders", 2) for s in rows_of(shop, "shipped", 2) if o["id"] == s["id"])
     lines = Counter((o["id"], o["product"], s["target"]) for o, s in pairs)
     assert shop.holds("lines_old", f"lines_{name}") == lines
+
+
+def state_of(checkpoint: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The rows of state that readers find, without the times of access and expiry."""
+    reader = CheckpointReader.read(checkpoint)
+    return {
+        name: sorted(tuple(row)[:-2] for row in reader.read_state(name).collect())
+        for name in ("group-aggregate", "join.left")
+    }
+
+
+def test_state_with_other_columns_is_the_same_whichever_way_it_came(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copied by Spark, its runs keep the columns of before. Sent through Python, they get those of the new plan."""
+    copied, sent = shop.folder / "copied", shop.folder / "sent"
+    plan = shop.plan(named("copied", *FEWER), "copied")
+    with monkeypatch.context() as patch:
+        patch.setattr(evolve, "keep_times", lambda *args: (copied / "gone").read_text())
+        with pytest.raises(CheckpointError, match="CKPT001"):
+            plan.evolve(shop.folder / "old")
+    assert not (copied / "stateplan.json").exists(), "state was copied, and nothing says so"
+    plan.evolve(shop.folder / "old")
+    shop.plan(named("sent", *FEWER), "sent", **{OFF: "stored-state"}).evolve(shop.folder / "old")
+    commits = [len(list((folder / "spark" / "commits").glob("[0-9]*"))) for folder in (copied, sent)]
+    assert commits == [2, 1]
+    assert state_of(copied) == state_of(sent)
+    assert [len(rows) for rows in state_of(copied).values()] == [40, 40]
+
+    shop.run(named("copied", *FEWER), "copied")
+    groups = Counter((item["id"], item["product"]) for item in rows_of(shop, "orders", 2))
+    sums = [(*group, n * (group[0] % 50), n) for group, n in groups.items()]
+    assert state_of(copied)["group-aggregate"] == sorted(sums)
+    # once more, from runs of both plans
+    counts = (("counted", "product STRING, n BIGINT"), BY_ITEM.replace("COUNT(*), SUM", "COUNT"))
+    shop.plan(named("again", counts, FEWER[1]), "again").evolve(copied)
+    assert state_of(shop.folder / "again")["group-aggregate"] == sorted((*group, n) for group, n in groups.items())
 
 
 def test_history_that_gives_other_values_than_state_is_refused(shop: Shop) -> None:

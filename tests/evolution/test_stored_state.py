@@ -30,7 +30,7 @@ def entries(*operators: tuple[int, int]) -> tuple[OperatorEntry, ...]:
 def test_unchanged_operators_have_the_slots_and_the_version_of_the_old_ones() -> None:
     old = [replace(entry, version=3) for entry in entries((1, 1), (2, 1), (3, 2))]
     new = job((4, 1), (5, 2), (6, 2))
-    unchanged = Origins(Continuation(NO_GRAPH, {5: 2, 6: 3}, {}), old, "old").unchanged(new)
+    unchanged = Origins(Continuation(NO_GRAPH, {5: 2, 6: 3}, {}), old, "old").copies(new)
     graph, layout = laid_out(new, None, None, 1, "new", unchanged)
     places = [(entry.node, entry.first, entry.version, entry.level) for entry in layout.operators]
     assert places == [(4, 0, 0, 1), (5, 4, 3, 2), (6, 8, 3, 2)]
@@ -40,7 +40,7 @@ def test_unchanged_operators_have_the_slots_and_the_version_of_the_old_ones() ->
 
 def test_state_that_two_operators_use_is_unchanged_for_one_of_them() -> None:
     shared = Continuation(NO_GRAPH, {4: 1, 5: 1}, {})
-    assert list(Origins(shared, entries((1, 1)), "old").unchanged(job((4, 1), (5, 1)))) == [4]
+    assert list(Origins(shared, entries((1, 1)), "old").copies(job((4, 1), (5, 1)))) == [4]
 
 
 def run(folder: Path, name: str, parallelism: int) -> SparkCheckpoint:

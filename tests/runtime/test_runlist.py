@@ -14,14 +14,14 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stateplan.runtime.kernel import StateTable, own_columns
+from stateplan.runtime.kernel import FormerColumns, StateTable, own_columns
 from stateplan.runtime.state import run_list as runlist
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import LAST_PREFIX, RunInfo
 from tests.runtime.memory_state import ttls
 
-MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "e": pl.Int64(), "v": pl.Int64()}))
+MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns(dict.fromkeys(("k", "e", "v", "w"), pl.Int64())))
 POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
 
 KEYS = range(24)
@@ -80,19 +80,31 @@ STEP = st.tuples(
     st.integers(0, 60),
     st.sampled_from([0, 40, 150, 1000]),
     st.booleans(),
+    st.sampled_from([True, *[False] * 5]),
 )
+
+
+def versions(last: int) -> FormerColumns:
+    """In each version, ``v`` and ``w`` have changed places. One of them is the negative of the other."""
+    names = {
+        version: dict(zip("kevw", "kewv" if (last - version) % 2 else "kevw", strict=True)) for version in range(last)
+    }
+    return {version: {"many": columns} for version, columns in names.items()}
 
 
 @given(st.lists(STEP, max_size=40), st.integers(1, 12))
 def test_state_is_that_of_a_dictionary_whatever_merges_and_sweeps_do(
-    steps: list[tuple[list[tuple[int, int, int, int]], list[tuple[int, int]], int, int, bool]], quantum: int
+    steps: list[tuple[list[tuple[int, int, int, int]], list[tuple[int, int]], int, int, bool, bool]], quantum: int
 ) -> None:
-    store, cache, reference, now = MemoryRunStore(), RunCache(None), Reference(), 1000
+    store, cache, reference, now, version = MemoryRunStore(), RunCache(None), Reference(), 1000, 0
     everything = pl.DataFrame({"k": list(KEYS)})
     with small_steps(quantum):
-        for upserts, deletes, wait, ttl, idle in steps:
+        for upserts, deletes, wait, ttl, idle, changes in steps:
             now += wait
-            state = KeyedState(store, cache, [MANY], "test")
+            if changes:
+                version, cache = version + 1, RunCache(None)
+            place, other = "vw" if version % 2 == 0 else "wv"
+            state = KeyedState(store, cache, [MANY], "test", version, versions(version))
             must, may = reference.look(now, ttl)
             if idle:
                 state.sweep(now, ttls([ttl]))
@@ -103,7 +115,9 @@ def test_state_is_that_of_a_dictionary_whatever_merges_and_sweeps_do(
                 rows = [(*i, *row) for i, row in new.items()]
                 state.write(
                     MANY,
-                    pl.DataFrame(rows, schema={**MANY.schema, "@t": pl.Int64()}, orient="row"),
+                    pl.DataFrame(rows, schema=["k", "e", place, "@t"], orient="row", schema_overrides=MANY.schema)
+                    .with_columns((-pl.col(place)).alias(other))
+                    .select(*MANY.schema, "@t"),
                     pl.DataFrame(gone, schema={"k": pl.Int64, "e": pl.Int64}, orient="row"),
                     now,
                     ttl,
@@ -113,8 +127,10 @@ def test_state_is_that_of_a_dictionary_whatever_merges_and_sweeps_do(
                 for identity in gone:
                     reference.rows.pop(identity, None)
                 must, may = reference.look(now, ttl)
-            state = KeyedState(store, cache, [MANY], "test")
-            found = state.lookup(MANY, everything, now, ttl).rows()
+            state = KeyedState(store, cache, [MANY], "test", version, versions(version))
+            frame = state.lookup(MANY, everything, now, ttl)
+            assert frame["v"].to_list() == (-frame["w"]).to_list()
+            found = frame.select("k", "e", place, "@t").rows()
             state.flush()
             check_structure(store, MANY)
             assert len(found) == len(set(found))

@@ -55,6 +55,11 @@ def test_descriptions_of_polars_are_read() -> None:
 def test_a_checkpoint_of_format_2_is_read_and_goes_on(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     shutil.copytree(FORMAT_2, folder)
+    # The columns of the first operator have changed since its last run, and no micro-batch has come since.
+    stored_facts = json.loads((folder / "stateplan.json").read_text())
+    rewrite = {"leftState": {"c0": "c2"}}
+    stored_facts["layouts"][0]["operators"][0] |= {"version": 1, "rewrite": rewrite, "since": 4}
+    (folder / "stateplan.json").write_text(json.dumps(stored_facts))
     text = (folder / "plan.json").read_text()
     graph = PlanDocument.parse(text).graph
     job = translate(graph, {}, 4)
@@ -62,6 +67,7 @@ def test_a_checkpoint_of_format_2_is_read_and_goes_on(tmp_path: Path) -> None:
     checkpoint = Checkpoint.open(options, text, graph, lambda _: Continuation.same(graph))
     try:
         (before,) = checkpoint.layouts
+        assert [o.former_columns for o in before.operators[:2]] == [{0: rewrite}, {}]
         kept = {o.node: {name: table.columns for name, table in o.tables.items()} for o in before.operators}
         assert kept == {o.node: {t.name: dict(t.schema) for t in o.kernel.tables} for o in job.operators}
         checkpoint.fit(job)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from types import MappingProxyType
 from typing import Any
 
 import polars as pl
@@ -10,9 +12,11 @@ import pytest
 from stateplan.common.errors import CheckpointError
 from stateplan.plans.derivation import StateMove
 from stateplan.runtime.checkpoint.slots import LAYOUTS, Continuation, Layout, laid_out
-from stateplan.runtime.jobgraph import IDLE, JobGraph, Rewrite
+from stateplan.runtime.jobgraph import IDLE, JobGraph
+from stateplan.runtime.kernel import FormerColumns
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import RunInfo
 from tests.runtime.state_jobs import NO_GRAPH, Rows, job
 
 
@@ -108,42 +112,83 @@ def test_state_of_another_layout_is_refused() -> None:
     assert raised.value.code == "CKPT024", "rows would be looked up by another column"
 
 
-def test_rewriting_that_never_ran_is_part_of_the_next_one() -> None:
+def test_columns_of_all_former_versions_are_remembered() -> None:
     _, first = laid_out(job((1, 1), width=3), None, None, 0, "here")
     _, second = going_on(job((1, 1), width=3), first, 4, {1: StateMove(((0, 2, 1),))}, now_1=1)
-    entry = second.operators[0]
-    assert (entry.version, entry.since) == (1, 4)
-    assert entry.rewrite == {"rows": {"c0": "c0", "c1": "c2", "c2": "c1"}}
-    graph, same = going_on(job((1, 1), width=3), second, 4, now_1=1)
-    assert graph.operators[0].rewrite == Rewrite(entry.rewrite), "still to be done"
-    _, third = going_on(job((1, 1), width=2), second, 4, {1: StateMove(((0, 1),))}, now_1=1)
-    assert third.operators[0].version == 1
-    assert third.operators[0].rewrite == {"rows": {"c0": "c0", "c1": "c2"}}
-    _, done = going_on(job((1, 1), width=2), same, 5, {1: StateMove(((0, 1),))}, now_1=1)
-    assert (done.operators[0].version, done.operators[0].rewrite) == (2, {"rows": {"c0": "c0", "c1": "c1"}})
-    graph, kept = going_on(job((1, 1), width=3), same, 5, now_1=1)
-    assert graph.operators[0].rewrite is None
-    assert kept.operators[0].version == 1
+    assert second.operators[0].version == 1
+    assert second.operators[0].former_columns == {0: {"rows": {"c0": "c0", "c1": "c2", "c2": "c1"}}}
+    graph, same = going_on(job((1, 1), width=3), second, 5, now_1=1)
+    assert same.operators == second.operators
+    assert (graph.operators[0].version, graph.touches_state) == (1, False)
+    assert graph.operators[0].former_columns == second.operators[0].former_columns
+    for batch in (4, 5):  # whether the second plan has come as far as to its first micro-batch, or not
+        _, third = going_on(job((1, 1), width=2), second, batch, {1: StateMove(((0, 1),))}, now_1=1)
+        former = {0: {"rows": {"c0": "c0", "c1": "c2"}}, 1: {"rows": {"c0": "c0", "c1": "c1"}}}
+        assert (third.operators[0].version, third.operators[0].former_columns) == (2, former)
 
 
-def test_runs_are_rewritten_once_and_other_versions_are_refused() -> None:
-    store, cache = MemoryRunStore(), RunCache(None)
+def test_copied_state_gets_other_columns_in_its_slots() -> None:
+    _, old = laid_out(job((1, 1), (2, 1), width=3), None, None, 0, "old")
+    found = Continuation(NO_GRAPH, {7: 2, 8: 1}, {}, {}, {7: StateMove(((0, 2),)), 8: StateMove(((0, 1),))})
+    _, new = laid_out(job((8, 1), (7, 2), width=2), None, found, 1, "new", {7: old.operators[1]})
+    places = {o.node: (o.first, o.level, o.version, o.former_columns) for o in new.operators}
+    assert places == {7: (4, 2, 1, {0: {"rows": {"c0": "c0", "c1": "c2"}}}), 8: (0, 1, 0, {})}
+
+
+def test_runs_keep_the_columns_of_their_version() -> None:
+    store = MemoryRunStore()
     wide, narrow = Rows(3).tables, Rows(2).tables
-    state = KeyedState(store, cache, wide, "here")
+    keys = pl.DataFrame({"c0": [0, 1, 2, 3]})
+
+    def rows_of(version: int, former_columns: FormerColumns = MappingProxyType({})) -> list[tuple[object, ...]]:
+        state = KeyedState(store, RunCache(None), narrow, "here", version, former_columns)
+        return sorted(state.lookup(narrow[0], keys, 2, 0).select("c0", "c1").rows())
+
+    state = KeyedState(store, RunCache(None), wide, "here")
     for n in range(3):
         rows = pl.DataFrame({"c0": [n, n + 1], "c1": [10 * n, 5], "c2": [7, 100 + n], "@t": [1, 1]})
         state.write(wide[0], rows, pl.DataFrame({"c0": [9]}), 1, 0)
     state.flush()
-    before = set(store.values)
-    rewrite = Rewrite({"rows": {"c0": "c0", "c1": "c2"}})
-    state = KeyedState(store, cache, narrow, "here", 1, rewrite)
+    before = dict(store.values)
+    former_columns = {0: {"rows": {"c0": "c0", "c1": "c2"}}}
+    assert rows_of(1, former_columns) == [(0, 7), (1, 7), (2, 7), (3, 102)]
+    KeyedState(store, RunCache(None), narrow, "here", 1, former_columns).flush()
+    assert store.values == before
+
+    def write(key: int) -> list[int]:
+        """The versions of all runs after one more micro-batch, from old to new."""
+        state = KeyedState(store, RunCache(None), narrow, "here", 1, former_columns)
+        state.write(narrow[0], pl.DataFrame({"c0": [key], "c1": [0], "@t": [2]}), None, 2, 0)
+        state.flush()
+        assert store.text is not None
+        return [RunInfo(*part).version for part in json.loads(store.text)["tables"]["rows"]]
+
+    assert write(2) == [1, 0, 0, 1], "a micro-batch rewrites one"
+    same = {"rows": {"c0": "c0", "c1": "c1"}}
+    assert rows_of(2, {0: same, 1: same}) == [(0, 7), (1, 10), (2, 0), (3, 5)], "each run as its own version says"
+    for version, columns in ((0, {}), (1, {}), (2, former_columns)):
+        with pytest.raises(CheckpointError) as error:
+            rows_of(version, columns)
+        assert error.value.code == "CKPT010"
+    assert write(4) == [1, 1, 0, 1, 1]
+    assert write(4) == [1, 1, 1, 1, 1, 1]
+    assert rows_of(1) == [(0, 7), (1, 7), (2, 0), (3, 102)]
+    assert KeyedState(MemoryRunStore(), RunCache(None), narrow, "here", 3).lookup(narrow[0], keys, 2, 0).is_empty()
+
+
+def test_lists_of_runs_of_earlier_releases_name_one_version() -> None:
+    store, (table,) = MemoryRunStore(), Rows(2).tables
+    state = KeyedState(store, RunCache(None), [table], "here", 3)
+    state.write(table, pl.DataFrame({"c0": [1], "c1": [2], "@t": [1]}), None, 1, 0)
     state.flush()
-    assert len(store.values) == len(before)
-    assert not set(store.values) & before, "the runs of before are gone"
-    keys = pl.DataFrame({"c0": [0, 1, 2, 3]})
-    found = KeyedState(store, RunCache(None), narrow, "here", 1).lookup(narrow[0], keys, 2, 0)
-    assert sorted(found.select("c0", "c1").rows()) == [(0, 7), (1, 7), (2, 7), (3, 102)]
-    for version, how in ((0, None), (2, None), (3, rewrite)):
-        with pytest.raises(CheckpointError, match="has version 1"):
-            KeyedState(store, RunCache(None), narrow, "here", version, how)
-    assert KeyedState(MemoryRunStore(), cache, narrow, "here", 3).lookup(narrow[0], keys, 2, 0).is_empty()
+    assert store.text is not None
+    listed = json.loads(store.text)
+    listed["tables"]["rows"] = [part[:-1] for part in listed["tables"]["rows"]]
+    store.text = json.dumps({**listed, "version": 3})
+    with pytest.raises(CheckpointError, match="has version 3"):
+        KeyedState(store, RunCache(None), [table], "here", 4)
+    state = KeyedState(store, RunCache(None), [table], "here", 4, {3: {"rows": {"c0": "c0", "c1": "c1"}}})
+    state.touch_time()
+    state.flush()
+    assert "version" not in json.loads(store.text)
+    assert [RunInfo(*part).version for part in json.loads(store.text)["tables"]["rows"]] == [3]

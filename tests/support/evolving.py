@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +25,7 @@ from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.state_comparison import PastState
 from stateplan.plans.verdicts import severity
-from stateplan.runtime.checkpoint.slots import Continuation, laid_out
+from stateplan.runtime.checkpoint.slots import Continuation, OperatorEntry, laid_out
 from stateplan.runtime.exchange import blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_state import SlotStates, StoredOperator, stored_time
@@ -93,12 +95,20 @@ class Play:
     Args:
         document: the plan.
         key_groups: of its state.
+        continuation: how it continues from the plan of ``copies``.
+        copies: by node, operators of another plan whose state is copied to this one.
     """
 
-    def __init__(self, document: PlanDocument, key_groups: int = GROUPS) -> None:
+    def __init__(
+        self,
+        document: PlanDocument,
+        key_groups: int = GROUPS,
+        continuation: Continuation | None = None,
+        copies: Mapping[int, OperatorEntry] = MappingProxyType({}),
+    ) -> None:
         self.document = document
         job = translate(document.graph, {}, key_groups, job_id="job")
-        self.job, self.layout = laid_out(job, None, None, 0, "memory")
+        self.job, self.layout = laid_out(job, None, continuation, 0, "memory", copies)
         self.levels = LocalLevels(self.job)
         self.stop: int | None = 0
 
@@ -140,7 +150,8 @@ class Play:
         for label, (operator, _) in self.levels.slots.items():
             spec = self.job.operators[operator]
             if label in self.levels.stores:
-                yield spec, KeyedState(self.levels.stores[label], self.levels.cache, spec.kernel.tables, "test")
+                store, columns = self.levels.stores[label], (spec.version, spec.former_columns)
+                yield spec, KeyedState(store, self.levels.cache, spec.kernel.tables, "test", *columns)
 
     def past(self, ttls: Mapping[int, Sequence[int]]) -> PastState:
         """What a checkpoint would say of its operators."""
@@ -159,12 +170,12 @@ class Play:
 
         Raises:
             CheckpointError: CKPT003, state would be lost.
+            AssertionError: copied state is not what tasks send.
         """
         notes: list[str] = []
         options = {"execution.state-recovery.accept": accept}
         continuation = evolve_from(self.document.text, document, options, "memory", notes, self.past(past_ttls or {}))
-        new = Play(document, self.job.key_groups)
-        stocks = [(self, continuation)]
+        stocks = []
         from_history = continuation.anew - continuation.keepers.keys()
         if from_history:
             history = Play(document, self.job.key_groups)
@@ -175,8 +186,19 @@ class Play:
         if continuation.keepers:
             same = Continuation(document.graph, {node: node for node in continuation.keepers}, {})
             stocks.append((self._from_kept_rows(document, continuation), same))
-        _send(new, stocks)
-        return new, notes
+        new = Play(document, self.job.key_groups)
+        copies = Origins(continuation, self.layout.operators, "memory").copies(new.job)
+        _send(new, [(self, continuation), *stocks])
+        if not copies:
+            return new, notes
+        others = {node: old for node, old in continuation.operators.items() if node not in copies}
+        with_copies = Play(document, self.job.key_groups, continuation, copies)
+        for label in (slot_label(entry.first + g) for entry in copies.values() for g in range(self.job.key_groups)):
+            if label in self.levels.stores:
+                with_copies.levels.stores[label] = copy.deepcopy(self.levels.stores[label])
+        _send(with_copies, [(self, replace(continuation, operators=others)), *stocks])
+        assert with_copies.states() == new.states(), "state is the same whether it is copied or sent"
+        return with_copies, notes
 
     def _from_kept_rows(self, document: PlanDocument, continuation: Continuation) -> Play:
         """Another plan after the rows that its operators have kept here, and the history of the other inputs."""
@@ -206,7 +228,13 @@ def _stored(old: Play) -> tuple[SlotStates, list[pa.RecordBatch], dict[int, str]
     """The state of a plan as Spark reads it, and how far event time has come by operator."""
     stores = {label: store for label, store in old.levels.stores.items() if store.text is not None}
     operators = tuple(
-        StoredOperator(spec.name, spec.kernel.tables, ttl_configs(old.document.graph.node(spec.node), {}), 0, None)
+        StoredOperator(
+            spec.name,
+            spec.kernel.tables,
+            ttl_configs(old.document.graph.node(spec.node), {}),
+            spec.version,
+            spec.former_columns,
+        )
         for spec in old.job.operators
     )
     slots = SlotStates(operators, old.levels.slots, {k: str(s.text) for k, s in stores.items()}, 0)
