@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
+from stateplan.evolution.single_values import CallFromValues
 from stateplan.functions.rex import Rex
 from stateplan.runtime.jobgraph import Gather, JobGraph, StateOnly
 from stateplan.runtime.kernel import ACCESS_TIME
@@ -54,6 +55,29 @@ class Conversion(ABC):
                 row is a tombstone, some may have expired.
             watermark: the watermark of the old operator.
         """
+
+
+class OldTable(NamedTuple):
+    """Where a state table finds its rows.
+
+    Attributes:
+        name: the name of the old table.
+        columns: for each column the old one.
+        counts: old columns, one of which is neither 0 nor false in each row; empty for all rows.
+        is_not_null: an old column that is not NULL in these rows; None for all rows.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    counts: tuple[str, ...] = ()
+    is_not_null: str | None = None
+
+    def rows(self, tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame | None:
+        """Its rows; None for none."""
+        rows = tables.get(self.name)
+        if rows is not None and self.counts:
+            rows = rows.filter(pl.any_horizontal(pl.col(name) != 0 for name in self.counts))
+        return rows if rows is None or self.is_not_null is None else rows.filter(pl.col(self.is_not_null).is_not_null())
 
 
 class Computation(Protocol):
@@ -133,25 +157,32 @@ class TableRows(Conversion):
     new key.
 
     Attributes:
-        tables: per new table the name of the old one, and for each new column the old one.
+        tables: per new table the old one.
         keys: columns of the new key, in its order, which every table has; None for rows that stay in their key group.
         filters: conditions on the old columns.
         time_zone: the time zone of the session.
         computations: per new table, how its further columns are computed; empty for none.
+        calls: those whose columns in the first table are computed from single values.
     """
 
-    tables: tuple[tuple[str, Mapping[str, str]], ...]
+    tables: tuple[OldTable, ...]
     keys: tuple[str, ...] | None
     filters: tuple[Rex, ...]
     time_zone: str
     computations: tuple[Mapping[str, Computation], ...] = ()
+    calls: tuple[CallFromValues, ...] = ()
 
     def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
-        for number, (name, columns) in enumerate(self.tables):
-            rows = _passing(tables.get(name), self.filters, self.time_zone)
-            if rows is not None:
-                computations = self.computations[number] if self.computations else {}
-                yield NewRows(number, _with_columns(rows, columns, computations, _times(rows)), self.keys)
+        for number, origin in enumerate(self.tables):
+            rows = _passing(origin.rows(tables), self.filters, self.time_zone)
+            if rows is None or not rows.height:
+                continue
+            computations = self.computations[number] if self.computations else {}
+            new_rows = _with_columns(rows, origin.columns, computations, _times(rows))
+            for call in () if number else self.calls:
+                columns = zip(call.names, call(rows, tables.get(call.table)), strict=True)
+                new_rows = new_rows.with_columns(series.alias(name) for name, series in columns)
+            yield NewRows(number, new_rows, self.keys)
 
 
 @dataclass(frozen=True)

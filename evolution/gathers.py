@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from stateplan.runtime.kernel import ACCESS_TIME
+from stateplan.runtime.kernel import ACCESS_TIME, Kernel
 from stateplan.runtime.kernels.common.accumulators import Changes, MergeableFold
 from stateplan.runtime.kernels.common.key_ids import Ints, key_ids
 from stateplan.runtime.kernels.common.topn import TopN
@@ -47,7 +47,7 @@ class MergeGroups:
     @staticmethod
     def of(kernel: GroupAggregateKernel | GlobalGroupAggregateKernel) -> MergeGroups:
         """For an aggregate in one phase or in two."""
-        return MergeGroups(kernel.partials.kernel if isinstance(kernel, GlobalGroupAggregateKernel) else kernel)
+        return MergeGroups(group_kernel(kernel))
 
     @staticmethod
     def of_windows(kernel: WindowAggregateKernel) -> MergeGroups:
@@ -59,16 +59,28 @@ class MergeGroups:
         return [None if rows is None else merge_rows(self.kernel, rows, self.marks), *rest]
 
 
-def merge_rows(kernel: GroupAggregateKernel, rows: pl.DataFrame, marks: Sequence[str] = ()) -> pl.DataFrame:
+def group_kernel(kernel: Kernel) -> GroupAggregateKernel:
+    """The kernel of a group aggregate, which keeps the same in one phase and in two."""
+    own = kernel.partials.kernel if isinstance(kernel, GlobalGroupAggregateKernel) else kernel
+    assert isinstance(own, GroupAggregateKernel)
+    return own
+
+
+def merge_rows(
+    kernel: GroupAggregateKernel, rows: pl.DataFrame, marks: Sequence[str] = (), without: Collection[int] = ()
+) -> pl.DataFrame:
     """State rows of the table of groups, those with the same key as one: it was last accessed when any of them was.
-    They agree in the columns ``marks``."""
+    They agree in the columns ``marks``. Calls with the numbers ``without`` begin empty."""
     keys = list(kernel.tables[0].lookup)
     ids = key_ids(rows, keys)
     if ids.count == rows.height:
         return rows
     before, changes = kernel.initial_rows(ids.count), Changes(ids.count, ids.codes, None, None)
     columns: list[pl.Series] = list(rows[keys][ids.first].get_columns()) if keys else []
-    for function in kernel.accumulators:
+    for number, function in enumerate(kernel.accumulators):
+        if number in without:
+            columns += before[list(function.columns)].get_columns()
+            continue
         assert isinstance(function, MergeableFold)  # else they are not merged
         parts = pl.DataFrame([s.alias(n) for n, s in zip(function.parts, function.as_partial(rows), strict=True)])
         columns += function.merge(before, parts, changes)

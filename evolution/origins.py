@@ -15,12 +15,14 @@ from stateplan.evolution.conversion import (
     ExpressionValues,
     InOtherType,
     InputRows,
+    OldTable,
     OtherSum,
     SliceRows,
     StateLoad,
     TableRows,
 )
-from stateplan.evolution.gathers import FirstRows, MergeGroups
+from stateplan.evolution.gathers import FirstRows, MergeGroups, group_kernel
+from stateplan.evolution.single_values import CallFromValues, MergeValues
 from stateplan.functions.rex import Rex
 from stateplan.runtime.checkpoint.slots import (
     Continuation,
@@ -129,27 +131,29 @@ class Origins:
             keys = None if form == "columns" else spec.kernel.tables[0].lookup
             computations = tuple(_computations(table.columns, move, time_zone) for table in spec.kernel.tables)
             tables = self._tables(spec, entry, old, move)
-            conversions = [TableRows(tables, keys, _filters(move, 0), time_zone, computations)]
+            calls = _calls_from_values(spec, move)
+            conversions = [TableRows(tables, keys, _filters(move, 0), time_zone, computations, calls)]
         gather = _GATHERS[form](spec.kernel) if form in _GATHERS else None
         return StateLoad(tuple((number, conversion) for conversion in conversions), gather)
 
     def _tables(
         self, spec: OperatorSpec, entry: OperatorEntry, old: OperatorEntry, move: Move | None
-    ) -> tuple[tuple[str, Mapping[str, str]], ...]:
-        """Per state table the name of the old one, and for each column the old one. Raises CheckpointError CKPT024."""
+    ) -> tuple[OldTable, ...]:
+        """The old table of each state table. Raises CheckpointError CKPT024."""
         tables = spec.kernel.tables
-        if move is not None and move.form == "values":
+        if move is not None and move.tables:
             for table, source in zip(tables, move.tables, strict=True):
                 origin = old.tables.get(source.table)
-                if origin is None or any(origin.columns.get(source.columns[n]) != t for n, t in table.schema.items()):
+                types = {old: table.schema[new] for new, old in source.columns.items()}
+                if origin is None or any(origin.columns.get(name) != dtype for name, dtype in types.items()):
                     raise misfit(spec, self.folder, f"{table.name} cannot be made of what it holds")
-            return tuple((source.table, source.columns) for source in move.tables)
+            return tuple(OldTable(s.table, s.columns, s.counts, s.is_not_null) for s in move.tables)
         columns = source_columns(spec, old, entry.tables, move, self.folder)
         if move is not None and move.form == "first":
             for name, names in columns.items():
                 if SEQUENCE in old.tables[name].columns:  # the first rows in order of arrival
                     names[SEQUENCE] = SEQUENCE
-        return tuple((table.name, columns[table.name]) for table in tables)
+        return tuple(OldTable(table.name, columns[table.name]) for table in tables)
 
     def _rows(self, spec: OperatorSpec, old: OperatorEntry, move: Move, time_zone: str) -> list[InputRows]:
         """The rows of its inputs that the old operator has kept. Raises CheckpointError CKPT024."""
@@ -224,8 +228,10 @@ def _computations(columns: Mapping[str, StateColumn], move: Move | None, time_zo
     for name, column_ in columns.items():
         if move is None or not is_computed(column_, move):
             continue
-        if column_.call is not None and column_.label == "sum":
-            source = move.calls[column_.call]
+        source = None if column_.call is None else move.calls[column_.call]
+        if source is not None and source.values is not None:
+            continue
+        if source is not None and column_.label == "sum":
             columns_of_call = f"sum{source.call}", f"count{source.call}"
             computations[name] = OtherSum(*columns_of_call, source.factor, source.addend, column_.type)
         elif column_.field is None:
@@ -236,9 +242,20 @@ def _computations(columns: Mapping[str, StateColumn], move: Move | None, time_zo
     return computations
 
 
+def _calls_from_values(spec: OperatorSpec, move: Move | None) -> tuple[CallFromValues, ...]:
+    """The calls of an aggregate whose columns are computed from single values."""
+    sources = [] if move is None else [(i, source.values) for i, source in enumerate(move.calls)]
+    return tuple(
+        CallFromValues(group_kernel(spec.kernel), number, values.table, values.keys, values.count)
+        for number, values in sources
+        if values is not None
+    )
+
+
 _GATHERS: Mapping[str, Callable[[Any], Gather]] = {
     "first": FirstRows,
     "groups": MergeGroups.of,
+    "merged values": MergeValues.of,
     "slices": MergeGroups.of_windows,
 }
 """By the form of a move, what the receiver makes of the rows, by its kernel; nothing for the others."""

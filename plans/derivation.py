@@ -21,10 +21,10 @@ from stateplan.plans.lineage import CallMeaning, Expression, FieldMeanings, Line
 from stateplan.plans.sums import LinearForm, factors, linear_form
 from stateplan.plans.verdicts import Verdict
 
-Form = Literal["columns", "keys", "first", "values", "groups", "slices", "rows"]
+Form = Literal["columns", "keys", "first", "values", "groups", "merged values", "slices", "rows"]
 """How state is moved: only its columns; rows, which may come to another key group; of these only the first of each
-partition; groups with tables of single values; groups, which may come to another key group, or be merged; slices of
-windows likewise; or rows of an input, which pass through the new operator once more."""
+partition; groups with tables of single values; groups, which may come to another key group, or be merged; both; slices
+of windows likewise; or rows of an input, which pass through the new operator once more."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class CallSource:
         parts: for what it keeps, by label, the label of what the old call keeps; empty for the same.
         converts: whether it keeps other values, or values of another type.
         factor, addend: by what the digits of a sum are multiplied, and what is added for each value.
+        values: the single values that it is computed from; None where it is not.
     """
 
     call: int | None
@@ -43,6 +44,23 @@ class CallSource:
     converts: bool = False
     factor: int = 1
     addend: int = 0
+    values: ValueOrigin | None = None
+
+
+@dataclass(frozen=True)
+class ValueOrigin:
+    """The single values that an old call has kept.
+
+    Attributes:
+        table: the name of their table.
+        keys: its columns of the group key.
+        count: its column with the number of rows of each value, or whether there are any; None where there are rows of
+            each.
+    """
+
+    table: str
+    keys: tuple[str, ...]
+    count: str | None
 
 
 @dataclass(frozen=True)
@@ -52,10 +70,14 @@ class TableSource:
     Attributes:
         table: the name of the old table.
         columns: for each column the old one.
+        counts: old columns, one of which is neither 0 nor false in each row that is taken over; empty for all rows.
+        is_not_null: an old column that is not NULL in these rows; None for all rows.
     """
 
     table: str
     columns: Mapping[str, str]
+    counts: tuple[str, ...] = ()
+    is_not_null: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,9 +114,16 @@ _SIMPLE = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX"})
 """Aggregate functions whose state is columns of the group's row."""
 
 
+def keeps_values(call: AggCall, retracts: bool) -> bool:
+    """Whether a call keeps single values, beside columns of the group's row."""
+    if call.function in ("MIN", "MAX"):
+        return retracts
+    return call.distinct and bool(call.arg_list)
+
+
 def is_simple(call: AggCall, retracts: bool) -> bool:
-    """Whether all that a call keeps is columns of the group's row."""
-    return call.function in _SIMPLE and not call.distinct and not (retracts and call.function in ("MIN", "MAX"))
+    """Whether all that a call keeps is numbers and extremes in the group's row."""
+    return keeps_numbers(call) and not keeps_values(call, retracts)
 
 
 def keeps_numbers(call: AggCall) -> bool:
@@ -105,7 +134,7 @@ def keeps_numbers(call: AggCall) -> bool:
 def merges_exactly(call: AggCall) -> bool:
     """Whether the results of several groups give that of their union, whatever the order of the rows was. Sums of
     floating-point numbers depend on it, and so do MIN and MAX with NaN."""
-    return call.function == "COUNT" or call.type.root not in ("FLOAT", "DOUBLE")
+    return keeps_numbers(call) and (call.function == "COUNT" or call.type.root not in ("FLOAT", "DOUBLE"))
 
 
 @dataclass(frozen=True)

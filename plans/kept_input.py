@@ -19,10 +19,9 @@ from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
 from stateplan.execnodes.nodes.union import Union
-from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import InputRef, Rex
 from stateplan.plans.backfill import expressions
-from stateplan.plans.derivation import keeps_numbers, merges_exactly
+from stateplan.plans.derivation import merges_exactly
 from stateplan.plans.state_comparison import PlanSide
 
 _PLAIN = (Calc, Exchange, MiniBatchAssigner, Union)
@@ -78,13 +77,8 @@ def _needs_rows_alone(graph: ExecGraph, node: ExecNode, has_ttl: bool) -> bool:
     if isinstance(node, Calc):
         return not any(_reads_the_clock(rex) for rex in expressions(node))
     if isinstance(node, GroupAggregate):
-        return not has_ttl and "PROCTIME" not in kinds and all(map(_is_exact, node.agg_calls))
+        return not has_ttl and "PROCTIME" not in kinds and all(map(merges_exactly, node.agg_calls))
     return isinstance(node, _PLAIN) or (isinstance(node, Join) and not has_ttl and "PROCTIME" not in kinds)
-
-
-def _is_exact(call: AggCall) -> bool:
-    """Whether what a call keeps does not depend on the order of the rows."""
-    return keeps_numbers(call) and merges_exactly(call)
 
 
 def _reads_the_clock(rex: Rex) -> bool:

@@ -21,6 +21,7 @@ from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Rex
 from stateplan.plans.backfill import upstream
 from stateplan.plans.derivation import (
+    CallSource,
     Form,
     GroupCalls,
     JoinSide,
@@ -40,7 +41,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
 from stateplan.plans.lineage import Lineage, PastTables, lineage
 from stateplan.plans.phases import in_one_phase
-from stateplan.plans.value_tables import Grouped, table_sources
+from stateplan.plans.value_tables import Grouped, call_from_values, has_values, table_sources, uncountable_calls
 from stateplan.plans.windowed_state import WindowGroups, compare_windows
 
 
@@ -260,58 +261,79 @@ class StateComparison:
 
     def aggregates(self, old: GroupAggregate, new: GroupAggregate) -> Outcome:
         """An aggregate over the same rows, or over some of them."""
-        old_input, new_input = self.old.inputs(old)[0], self.new.inputs(new)[0]
         was, now = self.old.lineages[old.id].calls, self.new.lineages[new.id].calls
         names = self.old.names(old), self.new.names(new)
-        groups = GroupCalls.of(old.agg_calls, old.need_retraction, self.old.graph.input_types(old)[0], old_input, was)
-        new_calls = GroupCalls.of(
-            new.agg_calls, new.need_retraction, self.new.graph.input_types(new)[0], new_input, now
-        )
-        sources = [call_source(call, form, groups) for call, form in zip(now, new_calls.forms, strict=True)]
+        grouped = self._grouped(self.old, old), self._grouped(self.new, new)
+        simple = not has_values(old) and not has_values(new)
+        sources = self._call_sources(old, new, grouped)
         fresh = [agg_text(c, names[1]) for c, s in zip(new.agg_calls, sources, strict=True) if s is None]
         if fresh:
             return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None
-        simple = all(is_simple(c, r) for n in (old, new) for c, r in _calls(n))
         arguments = [[(c.arg_list, c.filter_arg) for c in n.agg_calls] for n in (old, new)]
         key_fields = self._key_fields(old, new)
         assert key_fields is not None  # else the aggregates would not be compared
         places, key_exprs = key_fields
         same_groups = self.old.lineages[old.id].state == self.new.lineages[new.id].state and not key_exprs
-        state_names = self.old.state_name(old), self.new.state_name(new)
-        other_phases = state_names[0] != state_names[1]
+        other_phases = grouped[0].state_name != grouped[1].state_name
         same_calls = was == now and old.grouping == new.grouping and (simple or arguments[0] == arguments[1])
         if same_groups and same_calls and not other_phases:
             return "identical", [], None
-        fields = tuple(places.get(i) for i in range(len(new_input.fields)))
+        fields = tuple(places.get(i) for i in range(len(self.new.inputs(new)[0].fields)))
         move = StateMove((fields,), tuple(s for s in sources if s is not None), exprs=(key_exprs,) if key_exprs else ())
         others = [agg_text(c, names[1]) for c in new.agg_calls if not keeps_numbers(c)]
-        others += [agg_text(c, names[0]) for c in old.agg_calls if not keeps_numbers(c)]
-        if others:
-            return "reset", [f"the state of {others[0]} cannot be rewritten"], None
+        has_tables = not simple or other_phases
+        if (others and other_phases) or (has_tables and not all(g.is_readable for g in grouped)):
+            return "reset", [f"the state of {(others or ['user-defined functions'])[0]} cannot be rewritten"], None
         if other_phases and not simple and any(self.old.ttls(old)):
             return "reset", ["single values expire otherwise in one phase and in two"], None
-        if (not simple or other_phases) and (key_exprs or any(s.converts for s in move.calls)):
-            return "reset", ["single values, and groups that get other phases, keep their types"], None
-        if not simple or other_phases:
-            grouped = [
-                Grouped(node, side.graph.input_types(node)[0], side.inputs(node)[0], name)
-                for side, node, name in zip((self.old, self.new), (old, new), state_names, strict=True)
-            ]
-            tables = table_sources(grouped[0], grouped[1], move)
+        has_other_types = any(s.converts and s.values is None for s in move.calls)
+        if other_phases and (key_exprs or has_other_types):
+            return "reset", ["groups that get other phases keep their types"], None
+        if has_tables:
+            tables = table_sources(grouped[0], grouped[1], move, self._expires(old, new))
             if tables is None:
                 return "reset", ["single values (DISTINCT, MIN or MAX over updates) were not kept"], None
             move = replace(move, form="values", tables=tables)
         if not same_groups:
-            return self._groups(old, new, move)
+            return self._groups(old, new, grouped[1], move)
         removed_calls = [agg_text(c, names[0]) for c, h in zip(old.agg_calls, was, strict=True) if h not in now]
         derived_calls = [agg_text(c, names[1]) for c, h in zip(new.agg_calls, now, strict=True) if h not in was]
         reasons = [f"{', '.join(removed_calls)} is no longer kept"] if removed_calls else []
         reasons += [f"{', '.join(derived_calls)} follows from what is kept"] if derived_calls else []
         if other_phases:
             reasons.append("its groups are taken over by the same aggregate in other phases")
-        if any(source.converts for source in move.calls):
+        if simple and any(source.converts for source in move.calls):
             return "derive", reasons, replace(move, form="groups")
-        return "rewrite" if simple and not other_phases else "derive", reasons or ["its columns are reordered"], move
+        return "derive" if has_tables else "rewrite", reasons or ["its columns are reordered"], move
+
+    def _call_sources(
+        self, old: GroupAggregate, new: GroupAggregate, grouped: tuple[Grouped, Grouped]
+    ) -> list[CallSource | None]:
+        """Where each call finds what it keeps; None for one that would begin empty."""
+        parts = zip((self.old, self.new), (old, new), grouped, strict=True)
+        calls = [
+            GroupCalls.of(n.agg_calls, n.need_retraction, g.row, g.rows, side.lineages[n.id].calls)
+            for side, n, g in parts
+        ]
+        sources = [call_source(c, form, calls[0]) for c, form in zip(calls[1].calls, calls[1].forms, strict=True)]
+        has_all = None not in sources or not has_values(old) or not all(g.is_readable for g in grouped)
+        if has_all or self._expires(old, new):
+            return sources
+        return [s or call_from_values(grouped[1], i, grouped[0]) for i, s in enumerate(sources)]
+
+    @staticmethod
+    def _grouped(side: PlanSide, node: GroupAggregate) -> Grouped:
+        """An aggregate with what it reads."""
+        return Grouped(node, side.graph.input_types(node)[0], side.inputs(node)[0], side.state_name(node))
+
+    def _expires(self, old: ExecNode, new: ExecNode) -> bool:
+        """Whether state of an operator, or of one in front of it, expires: then retractions may find nothing."""
+        return any(
+            ttl
+            for side, node in ((self.old, old), (self.new, new))
+            for i in upstream(side.graph, node)
+            for ttl in side.ttls(side.graph.node(i))
+        )
 
     def shared_calls(self, old: ExecNode, new: ExecNode) -> tuple[tuple[int, int], ...]:
         """The numbers of calls of two aggregates, in the new and the old one, that keep the same if both have read the
@@ -334,7 +356,7 @@ class StateComparison:
             if meaning in was.calls and is_simple(call, retracts) and merges_exactly(call)
         )
 
-    def _groups(self, old: GroupAggregate, new: GroupAggregate, move: StateMove) -> Outcome:
+    def _groups(self, old: GroupAggregate, new: GroupAggregate, grouped: Grouped, move: StateMove) -> Outcome:
         """An aggregate by other keys, or of some of the groups."""
         keys, filters = self._keys(old, new), self._filters(old, new)
         assert filters is not None  # else the aggregates would not be compared
@@ -346,15 +368,18 @@ class StateComparison:
             return "reset", [reason], None
         if merges and move.tables and self.old.state_name(old) != self.new.state_name(new):
             return "reset", ["groups cannot be merged and get other phases at once"], None
-        if merges and len(move.tables) > 1:
-            return "reset", ["single values of groups (DISTINCT, MIN or MAX over updates) cannot be merged"], None
+        merges_values = merges and len(move.tables) > 1
+        if merges_values and self._expires(old, new):
+            return "reset", ["single values of groups (DISTINCT, MIN or MAX over updates) may have expired"], None
+        if merges_values:
+            inexact += [agg_text(c, self.new.names(new)) for c in uncountable_calls(grouped)]
         if inexact:
             return "reset", [f"{', '.join(inexact)} cannot be merged exactly from other groups"], None
         reasons = ["its groups are merged into larger ones"] if merges else []
         reasons += ["its keys are reordered"] if not merges and keys[0] != keys[1] else []
         reasons += ["its keys have other types"] if keys[0] == keys[1] and any(move.exprs) else []
         reasons += left_out(filters, self.old.names(old), "groups")
-        form: Form = "values" if move.tables and not merges else "groups"
+        form: Form = "merged values" if merges_values else "values" if move.tables and not merges else "groups"
         return "derive", reasons, replace(move, form=form, filters=(filters,))
 
     def fields(self, old: ExecNode, new: ExecNode) -> Outcome:

@@ -36,6 +36,19 @@ from stateplan.runtime.jobgraph import (
 from stateplan.runtime.kernel import FormerColumns, Kernel, StateColumn, StateTable
 
 
+class ValuesOrigin(Protocol):
+    """The single values of an old call; see :class:`plans.derivation.ValueOrigin`."""
+
+    @property
+    def table(self) -> str: ...
+
+    @property
+    def keys(self) -> tuple[str, ...]: ...
+
+    @property
+    def count(self) -> str | None: ...
+
+
 class CallOrigin(Protocol):
     """Where an aggregate call finds what it keeps; see :class:`plans.derivation.CallSource`."""
 
@@ -54,6 +67,9 @@ class CallOrigin(Protocol):
     @property
     def addend(self) -> int: ...
 
+    @property
+    def values(self) -> ValuesOrigin | None: ...
+
 
 class TableOrigin(Protocol):
     """Where a state table finds its rows; see :class:`plans.derivation.TableSource`."""
@@ -63,6 +79,12 @@ class TableOrigin(Protocol):
 
     @property
     def columns(self) -> Mapping[str, str]: ...
+
+    @property
+    def counts(self) -> tuple[str, ...]: ...
+
+    @property
+    def is_not_null(self) -> str | None: ...
 
 
 class Move(Protocol):

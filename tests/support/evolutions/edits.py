@@ -189,11 +189,14 @@ class Editor:
 
     def related(self, calls: list[Call]) -> Call:
         """Another function of the argument of a call."""
-        if not (numbers := [c for c in calls if c.column and c.kind in "ilfd"]):
+        if not (arguments := [c for c in calls if c.column and c.kind in "ilfds" and "_VALUE(" not in c.text]):
             raise UnfitError
-        call = self.rng.choice(numbers)
-        text = self.rng.choice(("SUM({})", "AVG({})", "COUNT({})", "COUNT(*)", "MIN({})", "MAX({})"))
-        if text != "COUNT(*)" and call.kind in "il":
+        call = self.rng.choice(arguments)
+        texts = ("COUNT({})", "COUNT(*)", "MIN({})", "MAX({})", "COUNT(DISTINCT {})")
+        if call.kind != "s" and "COUNT" not in call.text:
+            texts += ("SUM({})", "AVG({})", "SUM(DISTINCT {})")
+        text = self.rng.choice(texts)
+        if text != "COUNT(*)" and call.kind in "il" and "COUNT" not in call.text and "DISTINCT" not in text:
             text = text.replace("{}", self.rng.choice(("{}", "{}", *LINEAR)))
         column = "" if text == "COUNT(*)" else call.column
         return Call(text, column, self.make.name(), "l" if "COUNT" in text else call.kind, call.filter)
