@@ -98,7 +98,9 @@ def _below(rel: Project, window: Over) -> tuple[Rel, list[Rex]]:
     are_fields = [isinstance(e, InputRef) and e.index not in window_fields for e in level]
     order_fields = {e.index for e, _, _ in window.order if isinstance(e, InputRef)}
     free = all(isinstance(p, InputRef | Literal) for p in window.partition) and not constants
-    if free and all(g or _of_order(e, order_fields) for g, e in zip(are_fields, level, strict=True)):
+    orders = [e for e, _, _ in window.order]
+    above = [not member(e, orders) and _of_order(e, order_fields) for e in level]
+    if free and all(is_field or is_above for is_field, is_above in zip(are_fields, above, strict=True)):
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != group_number]
         are_fields = [True] * len(level)
     if len(level) >= len(fields) and all(are_fields) and is_identity(level, rel.input):

@@ -54,3 +54,12 @@ def test_a_join_keeps_the_rows_of_earlier_windows(
 def test_numbers_of_rows_are_keys_for_flink_only(faults: str, spec: str, tmp_path: Path) -> None:
     query = f"SELECT w.k, w.n, c.name FROM ({FIRST.format(more=', n', which='<= 2')}) AS w JOIN c ON w.k = c.k"
     assert f"leftInputSpec=[{spec}]" in session(tmp_path, faults).explain_sql(query)
+
+
+def test_rows_are_ordered_by_an_expression_and_its_field(tmp_path: Path) -> None:
+    env = session(tmp_path, "CORRECTED")
+    env.execute_sql("CREATE TABLE out1 (a INT) WITH ('connector' = 'print')")
+    numbered_rows = "SELECT a, ROW_NUMBER() OVER (ORDER BY a, v) AS n FROM (SELECT v, -v AS a FROM t)"
+    plan = env.compile_plan_sql(f"INSERT INTO out1 SELECT a FROM ({numbered_rows}) WHERE n <= 1").document
+    (rank,) = (node for node in plan.graph.nodes if node.title in ("rank", "sort-limit"))
+    assert rank.describe(plan.graph.input_types(rank)) == "keeps the first row by $1 ASC, v ASC"
