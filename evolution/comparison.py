@@ -17,6 +17,7 @@ from stateplan.evolution.conversion import Conversion, NewRows
 from stateplan.runtime.checkpoint.slots import OperatorEntry
 from stateplan.runtime.jobgraph import OperatorSpec
 from stateplan.runtime.kernels.common.key_ids import ids_of, positions, unchanged
+from stateplan.runtime.watermarks import EventTime
 
 DIFFERS = "CKPT056"
 """The code of history that gives other values than the old state has."""
@@ -39,7 +40,7 @@ class OldGroups(Conversion):
     table: str
     columns: Mapping[str, str]
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], time: EventTime) -> Iterator[NewRows]:
         rows = tables.get(self.table)
         if rows is not None:
             columns = [pl.col(old).alias(new) for new, old in self.columns.items()]

@@ -19,12 +19,15 @@ from stateplan.common.errors import CheckpointError
 from stateplan.evolution.single_values import CallFromValues
 from stateplan.functions.rex import Rex
 from stateplan.runtime.jobgraph import Gather, JobGraph, StateOnly
-from stateplan.runtime.kernel import ACCESS_TIME
+from stateplan.runtime.kernel import ACCESS_TIME, NO_WATERMARK, Kernel
 from stateplan.runtime.kernels.common.accumulators import unscaled_decimals
 from stateplan.runtime.kernels.common.join_state import COPIES
+from stateplan.runtime.kernels.common.over import OverKernel
+from stateplan.runtime.kernels.interval_join import IntervalJoinKernel
 from stateplan.runtime.kernels.window_aggregate import WindowAggregateKernel
 from stateplan.runtime.state.runs import WRITE_TIME
 from stateplan.runtime.transforms.calc import CalcTransform
+from stateplan.runtime.watermarks import EventTime
 
 
 class NewRows(NamedTuple):
@@ -47,13 +50,13 @@ class Conversion(ABC):
     """Makes new state rows of the old ones of a key group. Picklable."""
 
     @abstractmethod
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], time: EventTime) -> Iterator[NewRows]:
         """The new rows.
 
         Args:
             tables: the old tables by name, without those that have no rows: their columns and the time of access. No
                 row is a tombstone, some may have expired.
-            watermark: the watermark of the old operator.
+            time: how far event time has come at the old operator.
         """
 
 
@@ -159,22 +162,24 @@ class TableRows(Conversion):
     Attributes:
         tables: per new table the old one.
         keys: columns of the new key, in its order, which every table has; None for rows that stay in their key group.
-        filters: conditions on the old columns.
+        filters: per new table, conditions on the old columns.
         time_zone: the time zone of the session.
         computations: per new table, how its further columns are computed; empty for none.
         calls: those whose columns in the first table are computed from single values.
+        kernel: the kernel of the new operator.
     """
 
     tables: tuple[OldTable, ...]
     keys: tuple[str, ...] | None
-    filters: tuple[Rex, ...]
+    filters: tuple[tuple[Rex, ...], ...]
     time_zone: str
     computations: tuple[Mapping[str, Computation], ...] = ()
     calls: tuple[CallFromValues, ...] = ()
+    kernel: Kernel | None = None
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], time: EventTime) -> Iterator[NewRows]:
         for number, origin in enumerate(self.tables):
-            rows = _passing(origin.rows(tables), self.filters, self.time_zone)
+            rows = _passing(origin.rows(tables), self.filters[number], self.time_zone)
             if rows is None or not rows.height:
                 continue
             computations = self.computations[number] if self.computations else {}
@@ -183,6 +188,44 @@ class TableRows(Conversion):
                 columns = zip(call.names, call(rows, tables.get(call.table)), strict=True)
                 new_rows = new_rows.with_columns(series.alias(name) for name, series in columns)
             yield NewRows(number, new_rows, self.keys)
+
+
+@dataclass(frozen=True)
+class FrameRows(TableRows):
+    """Rows of frames of OVER, with calls that are computed from them."""
+
+    def __call__(self, tables: Mapping[str, pl.DataFrame], time: EventTime) -> Iterator[NewRows]:
+        assert isinstance(self.kernel, OverKernel)
+        frames = {new_rows.number: new_rows.rows for new_rows in super().__call__(tables, time)}
+        place = len(self.tables) - 2  # the last tables are those of partitions and of rows
+        if place in frames:
+            schema = {**self.kernel.tables[-1].schema, ACCESS_TIME: pl.Int64()}
+            rows = frames.get(place + 1, pl.DataFrame(schema=schema))
+            calls, frames[place + 1] = self.kernel.replayed(frames[place], rows)
+            frames[place] = frames[place].with_columns(calls.drop(frames[place].columns, strict=False).get_columns())
+        yield from (NewRows(number, rows) for number, rows in frames.items() if rows.height)
+
+
+@dataclass(frozen=True)
+class TimedRows(TableRows):
+    """Rows of a join that wait for a time, as far as the new join would have kept them.
+
+    Attributes:
+        misfit: the error where it is not known when the watermark came to where it is.
+    """
+
+    misfit: CheckpointError | None = None
+
+    def __call__(self, tables: Mapping[str, pl.DataFrame], time: EventTime) -> Iterator[NewRows]:
+        for new_rows in super().__call__(tables, time):
+            rows = new_rows.rows
+            if isinstance(self.kernel, IntervalJoinKernel):
+                is_lost = time.advanced is None and time.watermark > NO_WATERMARK
+                if is_lost and self.misfit is not None and self.kernel.has_other_times(new_rows.number, rows):
+                    raise self.misfit
+                rows = self.kernel.kept_rows(new_rows.number, rows, time)
+            if rows.height:
+                yield new_rows._replace(rows=rows)
 
 
 @dataclass(frozen=True)
@@ -205,14 +248,14 @@ class SliceRows(Conversion):
     watermark: int | None
     misfit: CheckpointError
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], time: EventTime) -> Iterator[NewRows]:
         rows = tables.get(self.table)
         if rows is None:
             return
-        if self.watermark not in (None, watermark):
+        if self.watermark not in (None, time.watermark):
             raise self.misfit
         slices = _with_columns(rows, self.columns, self.computations, _times(rows))
-        slices = self.kernel.with_slices(slices, watermark)
+        slices = self.kernel.with_slices(slices, time.watermark)
         if slices.height:
             yield NewRows(0, slices, self.kernel.tables[0].lookup[:-1])
 
@@ -239,7 +282,7 @@ class InputRows(Conversion):
     time_zone: str
     computations: Mapping[str, Computation]
 
-    def __call__(self, tables: Mapping[str, pl.DataFrame], watermark: int) -> Iterator[NewRows]:
+    def __call__(self, tables: Mapping[str, pl.DataFrame], time: EventTime) -> Iterator[NewRows]:
         rows = _passing(tables.get(self.table), self.filters, self.time_zone)
         if rows is None:
             return

@@ -79,7 +79,7 @@ class WriteRows:
             tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}
             for number, load in enumerate(self.loads):
                 for position, conversion in () if load is None else load.conversions:
-                    for new_rows in conversion(tables, state.time.watermark) if position == origin else ():
+                    for new_rows in conversion(tables, state.time) if position == origin else ():
                         rows = with_fields(self.operators[number].input_schemas[new_rows.number], new_rows.rows)
                         step = max(1, rows.height * TASK_BYTES // max(1, int(rows.estimated_size())))
                         for part, start in enumerate(range(0, rows.height, step)):

@@ -69,7 +69,7 @@ class SendState:
                     if tables is None:
                         stored_tables = self.slots.operators[operator].tables
                         tables = {t.name: rows for t in stored_tables if (rows := current_rows(t, state)).height}
-                    for new_rows in conversion(tables, state.time.watermark):
+                    for new_rows in conversion(tables, state.time):
                         yield from (blob_batch([blob]) for blob in self._blobs(number, group, new_rows, seq))
 
     def _blobs(self, operator: int, group: int, new_rows: NewRows, seq: str) -> Iterator[Blob]:

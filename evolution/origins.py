@@ -13,6 +13,7 @@ from stateplan.evolution.conversion import (
     Computation,
     Conversion,
     ExpressionValues,
+    FrameRows,
     InOtherType,
     InputRows,
     OldTable,
@@ -20,6 +21,7 @@ from stateplan.evolution.conversion import (
     SliceRows,
     StateLoad,
     TableRows,
+    TimedRows,
 )
 from stateplan.evolution.gathers import FirstRows, MergeGroups, group_kernel
 from stateplan.evolution.single_values import CallFromValues, MergeValues
@@ -35,7 +37,7 @@ from stateplan.runtime.checkpoint.slots import (
     source_columns,
 )
 from stateplan.runtime.jobgraph import Gather, JobGraph, OperatorSpec
-from stateplan.runtime.kernel import StateColumn
+from stateplan.runtime.kernel import StateColumn, StateTable
 from stateplan.runtime.kernels.common.topn import SEQUENCE
 from stateplan.runtime.kernels.window_aggregate import DUE, NEXT, WindowAggregateKernel
 from stateplan.runtime.watermarks import EventTime
@@ -128,11 +130,23 @@ class Origins:
         elif move is not None and form == "slices":
             conversions = [self._slices(spec, old, move, time_zone)]
         else:
-            keys = None if form == "columns" else spec.kernel.tables[0].lookup
+            keys = None if form in ("columns", "frames", "timed") else spec.kernel.tables[0].lookup
             computations = tuple(_computations(table.columns, move, time_zone) for table in spec.kernel.tables)
             tables = self._tables(spec, entry, old, move)
             calls = _calls_from_values(spec, move)
-            conversions = [TableRows(tables, keys, _filters(move, 0), time_zone, computations, calls)]
+            filters = tuple(
+                _filters(move, table.slot if form == "timed" else 0) if _has_fields(table) else ()
+                for table in spec.kernel.tables
+            )
+            parts = tables, keys, filters, time_zone, computations, calls
+            other_release = misfit(spec, self.folder, "it does not say since when its watermark holds")
+            conversions = [
+                FrameRows(*parts, spec.kernel)
+                if form == "frames"
+                else TimedRows(*parts, spec.kernel, other_release)
+                if form == "timed"
+                else TableRows(*parts)
+            ]
         gather = _GATHERS[form](spec.kernel) if form in _GATHERS else None
         return StateLoad(tuple((number, conversion) for conversion in conversions), gather)
 
@@ -206,9 +220,14 @@ class Origins:
                 continue
             event_time = EventTime.from_json(json.loads(stored_times[origin]))
             if self.entries[origin].channels != spec.channels:
-                event_time = EventTime(event_time.watermark, event_time.since)
+                event_time = EventTime(event_time.watermark, event_time.since, advanced=event_time.advanced)
             times[number] = json.dumps(event_time.to_json())
         return times
+
+
+def _has_fields(table: StateTable) -> bool:
+    """Whether rows of a table have fields of an input."""
+    return any(column_.field is not None for column_ in table.columns.values())
 
 
 def _filters(move: Move | None, number: int) -> tuple[Rex, ...]:
@@ -229,7 +248,7 @@ def _computations(columns: Mapping[str, StateColumn], move: Move | None, time_zo
         if move is None or not is_computed(column_, move):
             continue
         source = None if column_.call is None else move.calls[column_.call]
-        if source is not None and source.values is not None:
+        if source is not None and (source.values is not None or move.form == "frames"):
             continue
         if source is not None and column_.label == "sum":
             columns_of_call = f"sum{source.call}", f"count{source.call}"

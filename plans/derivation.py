@@ -21,10 +21,11 @@ from stateplan.plans.lineage import CallMeaning, Expression, FieldMeanings, Line
 from stateplan.plans.sums import LinearForm, factors, linear_form
 from stateplan.plans.verdicts import Verdict
 
-Form = Literal["columns", "keys", "first", "values", "groups", "merged values", "slices", "rows"]
+Form = Literal["columns", "keys", "first", "values", "groups", "merged values", "frames", "slices", "timed", "rows"]
 """How state is moved: only its columns; rows, which may come to another key group; of these only the first of each
-partition; groups with tables of single values; groups, which may come to another key group, or be merged; both; slices
-of windows likewise; or rows of an input, which pass through the new operator once more."""
+partition; groups with tables of single values; groups, which may come to another key group, or be merged; both; rows of
+frames, of which calls are computed; slices of windows, which may be merged; rows that wait for a time; or rows of an
+input, which pass through the new operator once more."""
 
 
 @dataclass(frozen=True)

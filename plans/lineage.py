@@ -28,8 +28,14 @@ from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.interval_join import IntervalJoin
+from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
+from stateplan.execnodes.nodes.temporal_join import TemporalJoin
+from stateplan.execnodes.nodes.window_join import WindowJoin
+from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy
 from stateplan.execnodes.specs import AggCall, ContextResolvedTable
 from stateplan.functions.rex import Rex, rex_from_json
@@ -162,8 +168,8 @@ class Lineage:
         calls: of each aggregate call, where the operator is an aggregate.
         unfiltered: as ``rows``, before :attr:`conditions`.
         conditions: those that the rows have met since.
-        groups: of an operator whose rows have a key: what its state means, but for the key, for the calls of an
-            aggregate and the end of a ranking, and before conditions.
+        groups: what its state means before conditions, of an operator whose state can follow from that of another one:
+            but for the key, the calls of an aggregate, the end of a ranking, and the type and the bounds of a join.
         row_conditions: those that the rows that it keeps have to meet.
         meanings: the meanings of the fields of the plan.
         is_empty: whether it has got no row yet, as all sources in front of it are new.
@@ -292,11 +298,18 @@ def _of(
         clock = next((i for i, f in enumerate(node.output_type.fields) if f.type.kind == "ROWTIME"), None)
         own["clock"] = None if clock is None else inputs[0].fields[clock]
         own["waits"] = bool(node.output_insert_only)  # for the watermark, with rows in a state of their own
+    if isinstance(node, OverAggregate) and node.time_kind is not None:
+        return _over(own, inputs[0], types[0], node)
     state = _hash("state", own, input_rows)
     rows = _hash("rows", state, cosmetic)
-    if kind == "join":
+    if isinstance(node, (Join, *_TIMED_JOINS)):
         sides = [meanings.passed_on(side, f) for side, i in zip("LR", inputs, strict=True) for f in i.fields]
-        return Lineage(rows, tuple(sides[: len(node.output_type.fields)]), state)
+        meaning = Lineage(rows, tuple(sides[: len(node.output_type.fields)]), state)
+        return _timed(meaning, node, own, inputs) if isinstance(node, _TIMED_JOINS) else meaning
+    if isinstance(node, WindowTableFunction) and not node.keeps_state:
+        window = (_hash("window", own, i) for i in range(len(node.output_type.fields) - len(inputs[0].fields)))
+        before = _hash("rows", _hash("state", own, [inputs[0].origin]), cosmetic)
+        return Lineage(rows, (*inputs[0].fields, *window), state, (), before, inputs[0].conditions)
     if node.PASSES_ROWS:
         added_fields = range(len(inputs[0].fields), len(node.output_type.fields))
         fields = (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in added_fields))
@@ -304,6 +317,57 @@ def _of(
             rows, fields, state, groups=_groups(node, own, inputs), row_conditions=_row_conditions(node, own)
         )
     return _opaque(node, own | cosmetic, inputs, own)
+
+
+_TIMED_JOINS = IntervalJoin, TemporalJoin, WindowJoin
+"""Joins that keep rows until a time, whatever columns these have."""
+
+
+def _timed(meaning: Lineage, node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -> Lineage:
+    """A join of rows that wait. Temporal joins and window joins ask for type and condition only when they emit a row.
+    In an outer interval join, rows that have met another row are marked."""
+    parts: dict[str, Any] = json.loads(json.dumps(own))
+    spec = parts["intervalJoinSpec"]["joinSpec"] if isinstance(node, IntervalJoin) else parts["joinSpec"]
+    kind, condition = spec.pop("joinType"), spec.pop("nonEquiCondition", None)
+    marks = [kind, condition] if isinstance(node, IntervalJoin) and kind != "INNER" else []
+    state = _hash("state", parts, marks, [i.rows for i in inputs])
+    if isinstance(node, IntervalJoin):
+        bounds = parts["intervalJoinSpec"]["windowBounds"]
+        del bounds["leftLowerBound"], bounds["leftUpperBound"]
+    groups = _hash("timed", parts, [i.origin for i in inputs])
+    return replace(meaning, state=state, groups=groups, row_conditions=_conditions(condition, {}))
+
+
+def _over(own: dict[str, Any], rows: Lineage, row: LogicalType, node: OverAggregate) -> Lineage:
+    """An operator of OVER in the order of time: it emits each row once, with the results of its calls."""
+    spec, cosmetic = own.pop("overSpec"), {key: own.pop(key) for key in node.cosmetic_keys() if key in own}
+    width, constants = len(row.fields), spec.pop("constants")
+    del spec["originalInputFields"]
+
+    def with_constants(value: Any) -> Any:
+        if isinstance(value, dict) and value.get("kind") == "INPUT_REF":
+            return constants[value["inputIndex"] - width]
+        if isinstance(value, dict):
+            return {key: with_constants(inner) for key, inner in value.items()}
+        return [with_constants(inner) for inner in value] if isinstance(value, list) else value
+
+    calls: list[CallMeaning] = []
+    types = [*field_types(row), *(type_from_json(c["type"]) for c in constants)]
+    for group, specs in zip(spec["groups"], node.over_spec.groups, strict=True):
+        for call, data in zip(specs.agg_calls, group.pop("aggCalls"), strict=True):
+            arguments = [
+                a if is_field(a) else {"field": _hash("constant", constants[a - width])} for a in data["argList"]
+            ]
+            parts = {key: part for key, part in data.items() if key != "name"}
+            calls.append(_call(call, {**parts, "argList": arguments}, False, types))
+    state = _hash("over", own, with_constants(spec), rows.rows)
+    results = [_hash("call", state, *vars(call).values()) for call in calls]
+    groups = ""
+    if all(group.is_rows and group.lower_bound.kind == "BOUNDED_WINDOW" for group in node.over_spec.groups):
+        for group in spec["groups"]:
+            del group["lowerBound"]["offset"]
+        groups = _hash("rows of frames", own, with_constants(spec), rows.rows)
+    return Lineage(_hash("rows", state, cosmetic), (*rows.fields, *results), state, tuple(calls), groups=groups)
 
 
 def _groups(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -> str:

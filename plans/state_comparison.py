@@ -9,16 +9,21 @@ from itertools import zip_longest
 from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.fingerprint import fingerprints, readers, uids
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.node_text import agg_text, joined_names
+from stateplan.execnodes.node_text import agg_text, field_names, joined_names
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
+from stateplan.execnodes.nodes.interval_join import IntervalJoin
 from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate
 from stateplan.execnodes.nodes.rank import Rank
-from stateplan.execnodes.nodes.window_aggregates import WindowedAggregate
+from stateplan.execnodes.nodes.temporal_join import TemporalJoin
+from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate, WindowedAggregate
+from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Rex
+from stateplan.functions.rex_text import rex_text
 from stateplan.plans.backfill import upstream
 from stateplan.plans.derivation import (
     CallSource,
@@ -38,9 +43,11 @@ from stateplan.plans.derivation import (
     merges_exactly,
 )
 from stateplan.plans.document import PlanDocument
+from stateplan.plans.frame_state import Frames, compare_frames
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
 from stateplan.plans.lineage import Lineage, PastTables, lineage
 from stateplan.plans.phases import in_one_phase
+from stateplan.plans.timed_joins import TimedJoin, compare_timed
 from stateplan.plans.value_tables import Grouped, call_from_values, has_values, table_sources, uncountable_calls
 from stateplan.plans.windowed_state import WindowGroups, compare_windows
 
@@ -161,11 +168,31 @@ class StateComparison:
         was, now = self.old.lineages[old.id], self.new.lineages[new.id]
         if isinstance(new, GroupAggregate) and isinstance(old, GroupAggregate):
             return self.aggregates(old, new) if was.state == now.state or self._same_source(old, new) else None
+        if isinstance(new, OverAggregate) and isinstance(old, OverAggregate):
+            frames = self._frames(self.old, old), self._frames(self.new, new)
+            return compare_frames(*frames, self.fields(old, new))
+        if isinstance(new, _TIMED_JOINS) and isinstance(old, type(new)) and was.state != now.state:
+            return compare_timed(
+                self._timed_join(self.old, old), self._timed_join(self.new, new), self.fields(old, new)
+            )
         outcome = self.fields(old, new) if was.state == now.state else None
-        if outcome is None or outcome[0] == "reset":
+        in_two_phases = [
+            isinstance(side.document.graph.node(node.id), GlobalWindowAggregate)
+            for side, node in ((self.old, old), (self.new, new))
+        ]
+        other_phases = in_two_phases[0] != in_two_phases[1]
+        if other_phases or outcome is None or outcome[0] == "reset":
             windows = self._windows(self.old, old), self._windows(self.new, new)
             if windows[0] is not None and windows[1] is not None:
-                return compare_windows(windows[0], windows[1]) or outcome
+                outcome = compare_windows(windows[0], windows[1]) or outcome
+        if other_phases and outcome is not None and outcome[0] == "derive":
+            return (
+                "derive",
+                [*outcome[1], "its slices are taken over by the same aggregate in other phases"],
+                outcome[2],
+            )
+        if other_phases:
+            return "reset", ["single values, and windows of other kinds, keep their phases"], None
         if isinstance(new, Join) and isinstance(old, Join) and (outcome is None or outcome[0] == "reset"):
             return self.joins(old, new) or outcome
         if is_keyed(new) and new.name == old.name and was.state != now.state:
@@ -335,6 +362,19 @@ class StateComparison:
             for ttl in side.ttls(side.graph.node(i))
         )
 
+    @staticmethod
+    def _frames(side: PlanSide, node: OverAggregate) -> Frames:
+        """An operator of OVER with what it reads."""
+        names = (*side.names(node), *(rex_text(c, ()) for c in node.over_spec.constants))
+        return Frames(node, side.lineages[node.id], side.inputs(node)[0], names, any(side.ttls(node)))
+
+    @staticmethod
+    def _timed_join(side: PlanSide, node: IntervalJoin | TemporalJoin | WindowJoin) -> TimedJoin:
+        """A join of rows that wait, with what it reads."""
+        rows = side.graph.input_types(node)
+        types, names = [field_types(row) for row in rows], [field_names(row) for row in rows]
+        return TimedJoin(node, side.lineages[node.id], side.inputs(node), types, names, any(side.ttls(node)))
+
     def shared_calls(self, old: ExecNode, new: ExecNode) -> tuple[tuple[int, int], ...]:
         """The numbers of calls of two aggregates, in the new and the old one, that keep the same if both have read the
         same rows."""
@@ -411,7 +451,8 @@ class StateComparison:
             return "identical", [], None
         if not new.STORES_FIELDS or any(not t.fields for t in types[1]):
             return "reset", [f"the fields of its rows moved, and state of {new.title} cannot be rewritten"], None
-        if isinstance(new, Join) and follows:
+        has_other_keys = any(i in exprs[side] for side, keys in enumerate(_fixed_keys(new)) for i in keys)
+        if follows and (isinstance(new, Join) or has_other_keys):
             return "reset", [f"{', '.join(follows)} is another value"], None
         if isinstance(new, Join) and lost_fields and _counts_equal_rows(new):
             return (
@@ -424,8 +465,11 @@ class StateComparison:
         reasons += [f"{', '.join(follows)} follows from what is kept"] if follows else []
         move = StateMove(tuple(moves), exprs=tuple(exprs) if follows else ())
         if follows:
-            return "derive", reasons, replace(move, form="keys")
+            return "derive", reasons, move if _fixed_keys(new) else replace(move, form="keys")
         return "rewrite", reasons or ["its columns are reordered"], move
+
+
+_TIMED_JOINS = IntervalJoin, TemporalJoin, WindowJoin
 
 
 def _only_keys(node: ExecNode) -> Sequence[int] | None:
@@ -433,6 +477,15 @@ def _only_keys(node: ExecNode) -> Sequence[int] | None:
     if isinstance(node, Deduplicate) and not node.keep_last_row and not node.is_rowtime:
         return node.unique_keys
     return None
+
+
+def _fixed_keys(node: ExecNode) -> Sequence[Sequence[int]]:
+    """Per input the key, of an operator whose rows are numbered within their key group; empty for others."""
+    if isinstance(node, OverAggregate):
+        return (node.over_spec.partition.fields,)
+    spec = node.interval_join_spec.join_spec if isinstance(node, IntervalJoin) else None
+    spec = node.join_spec if isinstance(node, (TemporalJoin, WindowJoin)) else spec
+    return () if spec is None else (spec.left_keys, spec.right_keys)
 
 
 def _place(fields: Sequence[str], field: str, own_position: int) -> int:

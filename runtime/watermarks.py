@@ -76,11 +76,13 @@ class EventTime:
         since: the time of its first micro-batch, ms; None before it.
         parts: (input, channel) -> part of the source -> its watermark, and the time of the micro-batch that last
             brought rows, ms.
+        advanced: the time of the micro-batch that last advanced the watermark, ms; None where that is not known.
     """
 
     watermark: int = NO_WATERMARK
     since: int | None = None
     parts: dict[Channel, dict[str, tuple[int, int]]] = field(default_factory=dict)
+    advanced: int | None = None
 
     def advance(
         self,
@@ -126,12 +128,15 @@ class EventTime:
             if key in ended_channels or marks:
                 closing.append(END_OF_TIME if key in ended_channels else min(marks))
         self.watermark = max(before, min(active, default=before))
+        if self.watermark > before:
+            self.advanced = now
         return Watermark(before, max(self.watermark, min(closing, default=before)))
 
     def to_json(self) -> dict[str, Any]:
         return {
             "watermark": self.watermark,
             "since": self.since,
+            "advanced": self.advanced,
             "channels": [
                 [*key, *value, *([part] if part else [])]
                 for key, parts in sorted(self.parts.items())
@@ -142,7 +147,7 @@ class EventTime:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> EventTime:
         """Raises KeyError, TypeError or ValueError for what :meth:`to_json` did not write."""
-        time = EventTime(int(data["watermark"]), data["since"])
+        time = EventTime(int(data["watermark"]), data["since"], advanced=data.get("advanced"))
         for number, channel, mark, at, *part in data["channels"]:
             time.parts.setdefault((int(number), int(channel)), {})[str(part[0]) if part else ""] = int(mark), int(at)
         return time

@@ -44,6 +44,7 @@ class IntervalJoin(InsertOnlyNode):
     """
 
     DROPS_LATE_ROWS: ClassVar[bool] = True
+    STORES_FIELDS: ClassVar[bool] = True
 
     interval_join_spec: Annotated[IntervalJoinSpec, Ref()]
 

@@ -192,6 +192,7 @@ class OverAggregate(OverNode):
           PARTITION BY product ORDER BY ordered_at ROWS BETWEEN 9 PRECEDING AND CURRENT ROW) FROM orders
     """
 
+    STORES_FIELDS: ClassVar[bool] = True
     WRITTEN_LAST: ClassVar[tuple[str, ...]] = ("unbounded_over_version",)
 
     unbounded_over_version: Annotated[int | None, Field(strict=True), COSMETIC, AbsentMeans(1)] = None

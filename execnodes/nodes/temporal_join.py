@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from stateplan.common.changelog import ChangelogMode
 from stateplan.common.types import LogicalType
@@ -26,6 +26,8 @@ class TemporalJoin(StatefulNode):
         INSERT INTO converted SELECT o.id, o.amount * r.rate AS amount
         FROM orders AS o JOIN rates FOR SYSTEM_TIME AS OF o.order_time AS r ON o.currency = r.currency
     """
+
+    STORES_FIELDS: ClassVar[bool] = True
 
     join_spec: Annotated[JoinSpec, Ref()]
     is_temporal_function_join: Flag

@@ -27,6 +27,7 @@ class WindowJoin(InsertOnlyNode):
     """
 
     DROPS_LATE_ROWS: ClassVar[bool] = True
+    STORES_FIELDS: ClassVar[bool] = True
     CLOSES_WINDOWS: ClassVar[bool] = True
     EMITS_IN_ORDER: ClassVar[bool] = True
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from stateplan.common.changelog import column, columns
 from stateplan.runtime.kernel import (
+    ACCESS_TIME,
     NO_WATERMARK,
     OUTER_ROWS,
     Access,
@@ -40,6 +41,7 @@ from stateplan.runtime.kernels.common.key_ids import (
     without_match,
 )
 from stateplan.runtime.kernels.common.two_sides import TwoSides
+from stateplan.runtime.watermarks import EventTime
 
 _TIME, _DUE, _NUMBER, _HAS_MATCH = "@time", "@due", "@n", "@matched"
 
@@ -169,7 +171,8 @@ class IntervalJoinKernel(TwoSides, EventTimeKernel):
                 is_written[: rows.stored_count] = ~leaves[: rows.stored_count] & (
                     rows.has_match[: rows.stored_count] & ~truth(stored_rows[_HAS_MATCH])
                 )
-            keep = rows.frame.with_columns(pl.Series(_HAS_MATCH, rows.has_match)).filter(is_written)
+            marks = rows.has_match & self._outer[side]  # nobody asks on the other sides
+            keep = rows.frame.with_columns(pl.Series(_HAS_MATCH, marks)).filter(is_written)
             dead = rows.frame.filter(leaves & ~fresh)[list(self.tables[side].identity)]
             upserts.append(with_stamps(keep, now) if keep.height else None)
             deletes.append(dead if dead.height else None)
@@ -182,6 +185,36 @@ class IntervalJoinKernel(TwoSides, EventTimeKernel):
             [*deletes, None],
             late_rows=[self._late(side, rows) for side, rows in enumerate((left, right))],
         )
+
+    def has_other_times(self, number: int, rows: pl.DataFrame) -> bool:
+        """Whether rows of a state table leave a join with these bounds at other times than they say."""
+        return number < 2 and bool((self._due_times(number, rows) != rows[_DUE].to_numpy()).any())
+
+    def _due_times(self, side: int, rows: pl.DataFrame) -> Ints:
+        return rows[_TIME].to_numpy() + (self._max_distances[side] + 1)
+
+    def kept_rows(self, number: int, rows: pl.DataFrame, time: EventTime) -> pl.DataFrame:
+        """Rows of a state table that a join with wider bounds, or an outer one, has kept: those that this one would
+        have kept.
+
+        Args:
+            number: the number of the table.
+            rows: with their time of access. Where the bounds are others, that is when they arrived.
+            time: how far event time has come.
+        """
+        if number > 1:
+            return rows
+        due = self._due_times(number, rows)
+        stays = due > 1  # event time begins in 1970
+        if self.event_time:
+            # As in :meth:`_rows`, a row that arrived when the watermark was already there is not kept.
+            is_late = (due == time.watermark + 1) & (rows[ACCESS_TIME].to_numpy() > (time.advanced or 0))
+            stays &= (due > time.watermark) & ~is_late
+        stays |= due == rows[_DUE].to_numpy()
+        if not self._outer[number]:
+            stays &= ~without_match(rows, self._keys[number], self.spec.filter_nulls)
+        marks = rows[_HAS_MATCH].to_numpy() & self._outer[number]
+        return rows.with_columns(pl.Series(_DUE, due), pl.Series(_HAS_MATCH, marks)).filter(pl.Series(stays))
 
     def _late(self, side: int, rows: _Rows) -> pl.DataFrame:
         """The rows that nothing comes of, because they came too late to be kept, and met none that was."""

@@ -116,6 +116,13 @@ def test_a_part_without_rows_is_known_and_holds_back_the_others() -> None:
     assert time.advance([(0, PartWatermark(0, 40, "a"))], (1,), 101).now == 40, "it is gone"
 
 
+def test_it_says_when_the_watermark_came_to_where_it_is() -> None:
+    time = EventTime()
+    for now, mark in ((1, NO_WATERMARK), (2, 10), (3, 10), (4, 5), (5, 11), (6, END_OF_TIME)):
+        time.advance([(0, PartWatermark(0, mark))], (1,), now)
+        assert time.advanced == (None if now == 1 else 2 if now < 5 else 5)
+
+
 def test_marks_survive_the_exchange() -> None:
     for channel, value in ((0, 1), (3, NO_WATERMARK), (7, END_OF_TIME)):
         for part, rows in (("", True), ("orders-1", False)):
@@ -200,7 +207,8 @@ def test_rows_and_watermark_of_one_micro_batch_come_together() -> None:
         assert not list(run_operator(MicroBatch(graph), 0, 0, blobs, store, RunCache(None)))
         return json.loads(store.manifest())
 
-    assert play([(1, 5), (1, 9)], 5, 1)["time"] == {"watermark": 5, "since": 1, "channels": [[0, 0, 5, 1]]}
+    expected_time = {"watermark": 5, "since": 1, "advanced": 1, "channels": [[0, 0, 5, 1]]}
+    assert play([(1, 5), (1, 9)], 5, 1)["time"] == expected_time
     assert [sum(r[1] for r in runs) for runs in play([], 4, 2)["tables"].values()] == [1]
     assert play([], END_OF_TIME, 3)["time"]["watermark"] == 5
 

@@ -38,7 +38,7 @@ from stateplan.runtime.watermarks import EventTime
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restart import evolve_from
 
-_NUMBERS = ("@occurrence", "@arrival")
+_NUMBERS = ("@occurrence", "@arrival", "@n")
 """Columns of state that only distinguish rows, or keep them in their order."""
 
 GROUPS = 4

@@ -274,6 +274,25 @@ class OverKernel(KeyedKernel):
         out, after, fresh = self._aggregate(walk, before, values, born)
         return Playback(out, narrow(rows, self._keys)[first], place, after, walk, fresh, number[mine])
 
+    def replayed(self, partitions: pl.DataFrame, rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """What calls keep of the rows of a frame with a bound: their columns, a row per partition, and the rows that
+        later frames may contain.
+
+        Args:
+            partitions: the partitions, with their keys.
+            rows: rows of the table of rows. Partitions that have none begin empty.
+        """
+        tables = self._partition_table(), self._row_table()
+        none = [pl.DataFrame(schema={**t.schema, ACCESS_TIME: pl.Int64()}) for t in tables]
+        if not rows.height:
+            return self._before(none[0], np.full(partitions.height, -1)), rows
+        playback = self._play(rows, none[0], none[1], [], 0)
+        ids, (played, places) = ids_of((playback.keys, partitions), self._keys)
+        after = playback.keys.hstack(playback.after.get_columns())
+        walk, identity = playback.walk, [*self._keys, NUMBER]
+        stays = absent(rows, identity, walk.frame[identity].filter(pl.Series(walk.left)))
+        return self._before(after, positions(played, ids.count)[places]), rows[stays]
+
     def _before(self, partitions: pl.DataFrame, place: Ints) -> pl.DataFrame:
         """The columns of the calls, per partition."""
         if not self._call_columns:

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from tests.support.evolutions.making import JOINS, LINEAR, MINI_BATCH, SPANS, TTLS, Maker
+from tests.support.evolutions.making import BOUNDS, JOINS, LINEAR, MINI_BATCH, SPANS, TTLS, Maker
 from tests.support.evolutions.queries import (
     Aggregate,
     Calc,
     Call,
     Distinct,
+    Interval,
     Join,
     Node,
     Over,
@@ -24,6 +25,7 @@ from tests.support.evolutions.queries import (
     Window,
 )
 
+PHASES = "table.optimizer.agg-phase-strategy"
 T = TypeVar("T")
 Edit = Callable[[], None]
 
@@ -93,7 +95,14 @@ class Editor:
     # -- programs ----------------------------------------------------------------------------------------------------
 
     def _of_program(self) -> list[Edit]:
-        return [self.mini_batch, self.sink_added, self.sink_removed, self.widen]
+        return [self.mini_batch, self.phases, self.sink_added, self.sink_removed, self.widen]
+
+    def phases(self) -> None:
+        """Aggregates of windows in one phase, or in two again."""
+        if not any(isinstance(node, Window) for node in self.program.walk()):
+            raise UnfitError
+        if self.program.options.pop(PHASES, None) is None:
+            self.program.options[PHASES] = "ONE_PHASE"
 
     def widen(self) -> None:
         """Wider types of the columns of tables."""
@@ -243,10 +252,20 @@ class Editor:
             lambda: setattr(node, "output", self.make.output(sides["l"], sides["r"])),
         ]
 
+    def _interval(self, node: Interval) -> list[Edit]:
+        return [
+            *self._join(node),
+            *[lambda: setattr(node, "bounds", self.rng.choice(BOUNDS))] * 4,
+            *[lambda: setattr(node, "kind", "JOIN")] * 2,
+            *[lambda: self.put_between(self.rng.choice((node.left, node.right)))] * 2,
+        ]
+
     def swap(self, node: Join) -> None:
         """The sides of a join the other way round; the result stays, but for a mirrored kind at times."""
         node.left, node.right = node.right, node.left
         node.keys = [(b, a) for a, b in node.keys]
+        if isinstance(node, Interval):
+            node.times, node.bounds = node.times[::-1], (-node.bounds[1], -node.bounds[0])
         mirror = {"l": "r", "r": "l"}
         node.output = [(mirror[s], c, n) for s, c, n in node.output]
         node.further = [(mirror[s], c) for s, c in node.further]
@@ -258,6 +277,8 @@ class Editor:
 
     def to_semi(self, node: Join) -> None:
         node.columns()  # has all that it puts out
+        if isinstance(node, Interval):
+            raise UnfitError
         names = [(column, "{}", name, node.left.columns()[column]) for side, column, name in node.output if side == "l"]
         if not names or node.further:
             raise UnfitError
@@ -299,6 +320,8 @@ class Editor:
         return [
             *self._calls(node.calls, node.below, 0),
             *self._keys(node.keys, node.below, 0),
+            self.phases,
+            self.phases,
             lambda: self.resize(node),
             lambda: self.resize(node),
             lambda: self.resize(node),
@@ -334,6 +357,7 @@ class Editor:
         Calc: _calc,
         Aggregate: _aggregate,
         Distinct: _distinct,
+        Interval: _interval,
         Join: _join,
         Semi: _semi,
         Rank: _rank,

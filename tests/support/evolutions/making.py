@@ -11,6 +11,7 @@ from tests.support.evolutions.queries import (
     Call,
     Condition,
     Distinct,
+    Interval,
     Join,
     Node,
     Over,
@@ -28,6 +29,8 @@ JOINS = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
 TTLS = ("1500 ms", "3 s", "1 d", "0 s")
 LINEAR = ("{} * 2", "-{}", "{} + 3", "5 - {} * 3", "CAST({} AS BIGINT)", "CAST({} AS BIGINT) * 2 + 1")
 """Expressions whose sum follows from that of their argument, if no narrower numbers are added up."""
+BOUNDS = ((-2, 2), (-1, 2), (-2, 0), (0, 2), (-1, 1), (-3, 1), (0, 0))
+"""Bounds of interval joins, in seconds."""
 SPANS = ((2, 2), (4, 2), (4, 1), (6, 2), (8, 4), (3, 3))
 """Sizes and steps of windows, in seconds."""
 
@@ -135,6 +138,7 @@ class Maker:
             (2.5, self.aggregate),
             (0.4, self.distinct),
             (2.5, self.join),
+            (1.0, self.interval),
             (1.0, self.semi),
             (1.2, self.top),
             (1.2, self.deduplicate),
@@ -186,6 +190,18 @@ class Maker:
             made.ttl = {self.rng.choice("lr"): self.rng.choice(TTLS)}
         return made
 
+    def interval(self, depth: int) -> Interval:
+        left, right = self.table("ab"), self.table("ab")
+        if self.chance(0.3):
+            left = self.calc(0) if self.chance(0.5) else left
+        one, other = left.columns(), right.columns()
+        times = self.one(one, "r"), self.one(other, "r")
+        made = Interval(left, right, self.rng.choice(JOINS), [self.pair(one, other)], self.output(one, other))
+        made.times, made.bounds = times, self.rng.choice(BOUNDS)
+        if self.chance(0.2):
+            made.unequal.append(self.unequal(one, other))
+        return made
+
     def semi(self, depth: int) -> Semi:
         left, right = self.query(depth), self.query(0)
         one, other = left.columns(), right.columns()
@@ -235,7 +251,10 @@ class Maker:
             (
                 "",
                 "ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
+                "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW",
+                "ROWS BETWEEN 4 PRECEDING AND CURRENT ROW",
                 "RANGE BETWEEN INTERVAL '2' SECOND PRECEDING AND CURRENT ROW",
+                "RANGE BETWEEN INTERVAL '1' SECOND PRECEDING AND CURRENT ROW",
             )
         )
 

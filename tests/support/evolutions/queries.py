@@ -218,6 +218,24 @@ class Join(Node):
 
 
 @dataclass
+class Interval(Join):
+    """A join of rows whose event times are near each other: ``times`` are columns of both sides, ``bounds`` seconds."""
+
+    times: tuple[str, str] = ("et", "bt")
+    bounds: tuple[int, int] = (-2, 2)
+
+    def appends(self) -> bool:
+        return Node.appends(self)
+
+    def on(self) -> str:
+        sides, (one, other) = self.sides(), self.times
+        if sides["l"].get(one) != "r" or sides["r"].get(other) != "r" or not self.appends():
+            raise UnfitError
+        low, high = (f"{'-' if s < 0 else '+'} INTERVAL '{abs(s)}' SECOND" for s in self.bounds)
+        return f"{super().on()} AND l.{one} BETWEEN r.{other} {low} AND r.{other} {high}"
+
+
+@dataclass
 class Semi(Node):
     left: Node
     right: Node
