@@ -14,26 +14,65 @@ from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.exchange import Exchange
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate, LocalGroupAggregate
+from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate
 from stateplan.functions.rex import InputRef
 
 
 def in_one_phase(graph: ExecGraph) -> ExecGraph:
     """A plan whose aggregates in two phases are in one: a projection that adds the key to the row, which is how the
     state of a global phase numbers it, and an aggregate by these fields. Ids stay."""
-    nodes = [new for node in graph.nodes if isinstance(node, GlobalGroupAggregate) for new in _parts(graph, node)]
+    nodes = [new for node in graph.nodes if isinstance(node, _GLOBAL_PHASES) for new in _parts(graph, node)]
     return graph.replace(nodes) if nodes else graph
 
 
-def _parts(graph: ExecGraph, node: GlobalGroupAggregate) -> Iterator[ExecNode]:
+_GLOBAL_PHASES = GlobalGroupAggregate, GlobalWindowAggregate
+
+
+def _parts(graph: ExecGraph, node: GlobalGroupAggregate | GlobalWindowAggregate) -> Iterator[ExecNode]:
     """What takes the place of a global phase, its exchange and its local phase; nothing where other operators are
     between them, as with a split DISTINCT."""
     (exchange,) = graph.inputs(node)
     if not isinstance(exchange, Exchange) or len(graph.consumers(exchange)) > 1:
         return
     (local,) = graph.inputs(exchange)
-    if not isinstance(local, LocalGroupAggregate) or len(graph.consumers(local)) > 1:
+    if len(graph.consumers(local)) > 1:
         return
     (row,) = graph.input_types(local)
+    if isinstance(node, GlobalWindowAggregate) and isinstance(local, LocalWindowAggregate):
+        yield Calc(
+            id=local.id,
+            type="stream-exec-calc_1",
+            input_properties=local.input_properties,
+            output_type=row,
+            projection=tuple(InputRef(field.type, i) for i, field in enumerate(row.fields)),
+        )
+        yield exchange.replace(output_type=row)
+        yield _window_aggregate(node, local)
+    if isinstance(node, GlobalGroupAggregate) and isinstance(local, LocalGroupAggregate):
+        yield from _group_aggregate(node, exchange, local, row)
+
+
+def _window_aggregate(node: GlobalWindowAggregate, local: LocalWindowAggregate) -> WindowAggregate:
+    """The aggregate of windows that takes the place of both phases."""
+    return WindowAggregate(
+        id=node.id,
+        type="stream-exec-window-aggregate_1",
+        configuration=node.configuration,
+        input_properties=node.input_properties,
+        output_type=node.output_type,
+        grouping=local.grouping,
+        agg_calls=node.agg_calls,
+        windowing=local.windowing,
+        named_window_properties=node.named_window_properties,
+        need_retraction=node.need_retraction,
+        state=node.state,
+    )
+
+
+def _group_aggregate(
+    node: GlobalGroupAggregate, exchange: Exchange, local: LocalGroupAggregate, row: LogicalType
+) -> Iterator[ExecNode]:
+    """What takes the place of both phases and the exchange, over rows of the type ``row``."""
     keys = [row.fields[key].type for key in local.grouping]
     width = len(row.fields)
     keyed_row = LogicalType("ROW", fields=(*row.fields, *(RowField(f"key{i}", t) for i, t in enumerate(keys))))

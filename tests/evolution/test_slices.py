@@ -49,6 +49,33 @@ def windows(kind: str, *lengths: int, keys: str = "", calls: str = "COUNT(*), SU
 STOPS = (1, 2, 3, 4, 5)
 
 
+@pytest.mark.parametrize("phases", [("", ONE_PHASE), (ONE_PHASE, "")])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (windows("TUMBLE", 10), windows("TUMBLE", 10)),
+        (windows("HOP", 5, 10, keys="product"), windows("HOP", 5, 10, keys="product")),
+        (windows("CUMULATE", 5, 20, keys="product, shop"), windows("TUMBLE", 20, keys="shop")),
+    ],
+)
+def test_slices_get_other_phases(before: str, after: str, phases: tuple[str, str], tables: Tables) -> None:
+    assert goes_on(tables, phases[0] + before, phases[1] + after, stops=STOPS) == "derive"
+
+
+def test_an_aggregate_behind_windows_is_the_same_in_other_phases(tables: Tables) -> None:
+    (start, _, rest) = windows("TUMBLE", 10).partition("INSERT INTO out1 SELECT ")
+    inner = f"SELECT window_end, COUNT(*) AS n{rest[rest.index(' FROM') :]}"
+    query = f"INSERT INTO out1 SELECT 'all', n, COUNT(*), MAX(n) FROM ({inner}) GROUP BY n"
+    assert start == ""
+    assert goes_on(tables, query, ONE_PHASE + query) == "derive"
+
+
+@pytest.mark.parametrize("phases", [("", ONE_PHASE), (ONE_PHASE, "")])
+def test_single_values_of_windows_keep_their_phases(phases: tuple[str, str], tables: Tables) -> None:
+    query = windows("TUMBLE", 10, calls="COUNT(DISTINCT amount), 0, 0")
+    is_refused(tables, phases[0] + query, phases[1] + query, "keep their phases")
+
+
 def test_windows_of_ten_seconds_follow_from_hopping_ones(tables: Tables) -> None:
     old = Play(tables.plan(windows("HOP", 5, 10)))
     old.run(0, 1)
