@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from stateplan.common.options import Option, OptionType, Role
+from stateplan.common.types import LogicalType
 from stateplan.connectors.splits import Split
 
 S = TypeVar("S", bound=Split)
@@ -20,6 +21,13 @@ BACKFILL_FROM = Option(
     "Where the history begins from which `plan evolve` makes state. Earlier rows are omitted, and may be gone. "
     "`earliest`, the default, or a time in UTC such as `2026-01-31 08:00:00`. See "
     "[history](../plans/plan-diff.md#history).",
+    role=Role.SOURCE,
+)
+BACKFILL_TABLE = Option(
+    f"{BACKFILL}table",
+    OptionType.STRING,
+    "A table that holds the messages of this one as rows, from which `plan evolve` makes state if the topic has lost "
+    "them. See [history in another table](../plans/plan-diff.md#history-in-another-table).",
     role=Role.SOURCE,
 )
 
@@ -67,3 +75,36 @@ class RepeatableSource(ABC, Generic[S]):
             HistoryLost: the rows are not there any more, or may be others.
             StateplanError: as the methods that plan.
         """
+
+
+class PositionedSource(RepeatableSource[S]):
+    """What a source is besides, whose rows can be identified by metadata: another table may hold them, too.
+
+    A part of the source is named by its values of ``part_keys``, separated by slashes.
+
+    Attributes:
+        part_keys: the metadata keys that say of which part a row is.
+        position_key: the metadata key of its position in that part, a number.
+        time_key: the metadata key of the time when it arrived.
+    """
+
+    part_keys: ClassVar[tuple[str, ...]]
+    position_key: ClassVar[str]
+    time_key: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def row_types(self) -> tuple[LogicalType, ...]:
+        """The types of the columns that it yields."""
+
+    @abstractmethod
+    def spans(self, begin: dict[str, Any], end: dict[str, Any]) -> dict[str, tuple[int, int]]:
+        """On the driver: what a job has read between two offsets: by part, the first position, and the one behind the
+        last."""
+
+    @abstractmethod
+    def rest(
+        self, begin: dict[str, Any], end: dict[str, Any], positions: Mapping[str, int]
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """On the driver: the offsets between which the rows are that follow the positions of the parts; None if there
+        are none."""

@@ -17,7 +17,9 @@ from stateplan.common.paths import AnyPath
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.splits import FileSplit
 from stateplan.evolution.history import History, HistorySource, Piece
+from stateplan.evolution.history_tables import HistoryTables
 from stateplan.evolution.origins import Origins
+from stateplan.evolution.positions import TableSplit
 from stateplan.evolution.rates import Rates, reached_operators
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.rescale import check_key_groups
@@ -42,7 +44,8 @@ class Cost:
     Attributes:
         rows, state_bytes: of old state, as it is stored. Older versions of rows and expired rows count.
         files: the files of history.
-        parts: the parts of history that is not in files: instants of a replay, ranges of rows.
+        table_rows, table_bytes: the rows of tables that hold history of topics, and about their size.
+        parts: the other parts of history that is not in files: instants of a replay, ranges of rows.
         history_bytes: of these files.
         seconds: how long it takes, by the metrics of the old job; None where they do not say it.
     """
@@ -50,6 +53,8 @@ class Cost:
     rows: int = 0
     state_bytes: int = 0
     files: int = 0
+    table_rows: int = 0
+    table_bytes: int = 0
     parts: int = 0
     history_bytes: int = 0
     seconds: float | None = None
@@ -112,7 +117,7 @@ class Survey:
         self.losses: dict[int, str] = {}
         self._pieces: dict[int, Mapping[int, Sequence[Piece]]] = {}
         self._makers: dict[int, Sequence[OperatorSpec]] = {}
-        histories = History.all_of(self.old, self.continuation, options)
+        histories = History.all_of(self.old, self.continuation, options, HistoryTables(self.continuation.tables))
         self._begins = {source for history in histories for source in history.begins}
         for node, part in (each for history in histories for each in history.of_operators(job)):
             if not isinstance(part, CheckpointError):
@@ -139,13 +144,13 @@ class Survey:
             nodes = [self.continuation.operators[keeper] for keeper in keepers]
             nodes += [was for was, _ in [self.continuation.comparisons.get(node, (None, ()))] if was is not None]
             kept_sizes = [sizes.get(was, (0, 0)) for was in nodes]
-            read = _history_cost(piece for pieces in sources.values() for piece in pieces)
+            read = history_cost(piece for pieces in sources.values() for piece in pieces)
             rows, size = (sum(both[place] for both in kept_sizes) for place in (0, 1))
             origins = {
                 source: self.continuation.sources[source] for source in sources if source in self.continuation.sources
             }
             heights = {
-                source: rates.rows(origin, sources[source], source not in self._begins)
+                source: _rows(rates, origin, sources[source], source not in self._begins)
                 for source, origin in origins.items()
             }
             times = {source: rates.reading_time(origin, heights[source]) for source, origin in origins.items()}
@@ -155,7 +160,7 @@ class Survey:
             running_times.append(time)
             costs[node] = replace(read, rows=rows, state_bytes=size, seconds=_sum([time, *times.values()]))
         history = {source: pieces for sources in self._pieces.values() for source, pieces in sources.items()}
-        total = _history_cost(piece for pieces in history.values() for piece in pieces)
+        total = history_cost(piece for pieces in history.values() for piece in pieces)
         rows, size = (sum(both[place] for both in sizes.values()) for place in (0, 1))
         return Estimate(
             self.old.batch,
@@ -163,6 +168,14 @@ class Survey:
             self.losses,
             replace(total, rows=rows, state_bytes=size, seconds=_sum([*reading_times.values(), *running_times])),
         )
+
+
+def _rows(rates: Rates, origin: int, pieces: Sequence[Piece], is_whole: bool) -> float | None:
+    """As :meth:`Rates.rows`, but for pieces of tables, which have as many rows as positions."""
+    rows = sum(piece.split.stop - piece.split.start for piece in pieces if isinstance(piece.split, TableSplit))
+    others = [piece for piece in pieces if not isinstance(piece.split, TableSplit)]
+    more_rows = rates.rows(origin, others, is_whole and not rows) if others or not rows else 0
+    return None if more_rows is None else rows + more_rows
 
 
 def _sum(numbers: Sequence[float | None]) -> float | None:
@@ -179,12 +192,16 @@ def _pieces(history: JobGraph) -> dict[int, Sequence[Piece]]:
     }
 
 
-def _history_cost(pieces: Iterable[Piece]) -> Cost:
-    files = parts = size = 0
+def history_cost(pieces: Iterable[Piece]) -> Cost:
+    """What is read of history, without a time."""
+    files = rows = table_size = parts = size = 0
     for piece in pieces:
-        is_file = isinstance(piece.split, FileSplit)
-        files, parts, size = files + is_file, parts + (not is_file), size + piece.size
-    return Cost(files=files, parts=parts, history_bytes=size)
+        if isinstance(piece.split, TableSplit):
+            rows, table_size = rows + piece.split.stop - piece.split.start, table_size + piece.size
+        else:
+            is_file = isinstance(piece.split, FileSplit)
+            files, parts, size = files + is_file, parts + (not is_file), size + piece.size
+    return Cost(files=files, table_rows=rows, table_bytes=table_size, parts=parts, history_bytes=size)
 
 
 def _logged_sizes(old: Snapshot, entries: Sequence[OperatorEntry]) -> dict[int, tuple[int, int]] | None:

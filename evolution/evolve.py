@@ -19,6 +19,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from stateplan.common.changelog import RowKind, column
@@ -27,11 +28,13 @@ from stateplan.common.failure_reasons import reason_of, text_of
 from stateplan.common.files import HADOOP, scheme_of
 from stateplan.common.paths import AnyPath, copy_tree, remove_tree, write_whole
 from stateplan.common.readable import amount
+from stateplan.common.settings import parallelism
 from stateplan.common.zone import local_time_zone
 from stateplan.evolution.comparison import DIFFERS
 from stateplan.evolution.conversion import StateLoad, loading
 from stateplan.evolution.corrections import Recorder, correcting, corrections, recorded_changes, write_files
-from stateplan.evolution.history import History
+from stateplan.evolution.history import History, HistorySource
+from stateplan.evolution.history_tables import COPIES, CopyRows, HistoryTables, JoinedSource
 from stateplan.evolution.kept_rows import FILES, KeptFile, WriteRows
 from stateplan.evolution.load_tasks import Receivers, SendState, SendTimes
 from stateplan.evolution.loading import load_state
@@ -200,6 +203,7 @@ class _Evolution:
         )
         self.checkpoint.recovered, self.checkpoint.has_ended = str(old.folder), facts.input_ended(old.batch)
         self.ttls = read_ttls(old.folder)
+        self.tables = self._tables(continuation, "new")
         self.old_submission = old_plan(old.plan_text) if continuation.corrected else None
         self.corrected: dict[str, int] = {}
 
@@ -208,6 +212,11 @@ class _Evolution:
         if wanted_parallelism(options):
             return dict(options)
         return {PARALLELISM: str(self.old.spark.offsets(self.old.batch).partitions), **options}
+
+    def _tables(self, continuation: Continuation, plan: str) -> HistoryTables:
+        """The tables that hold rows of the sources of the old plan, or of the new one."""
+        names = partial(self._name, BACKFILL)
+        return HistoryTables(continuation.tables, lambda key: self.folder / names([plan, key]), self.submission.tell)
 
     def run(self) -> tuple[str, ...]:
         """Fills the folder. Returns the names of the operators that got state."""
@@ -222,7 +231,9 @@ class _Evolution:
         histories = self._histories(job)
         results = self._results(job)
         begin_filling(self.folder, self.old.folder)
-        self._forget(BACKFILL, but=[folder for h in histories for folder in self._backfill_folders(h)])
+        backfills = [folder for history in histories for folder in self._backfill_folders(history)]
+        tables = (self.tables, *(history.tables for history in results or ()))
+        self._forget(BACKFILL, but=[*backfills, *(folder for some in tables for folder in some.folders)])
         spark = place.spark or self.submission.spark or spark_of(self.options, tweaks=self.tweaks)
         if copies and not self.tweaks.works("stored-state", compiled, spark, "stored-state"):
             copies = {}
@@ -232,11 +243,12 @@ class _Evolution:
             origin = "rows that others have kept" if history.keepers else "history"
             self.submission.tell(f"making the state of {names} from {origin}")
             files = self._kept_files(spark, job, stock, history) if history.keepers else ()
+            self._copy_tables(spark, history, job)
             stocks += self._backfill(place.graph, history, files)
         loads = [stock.origins.loads(job, layout, zone) for stock in stocks]
         self.submission.tell("writing the state into the new checkpoint")
         self._load(spark, job, list(zip(stocks, loads, strict=True)), copies)
-        self._correct(place.graph, job, results)
+        self._correct(spark, place.graph, job, results)
         layout = self._go_on(job, layout)
         self._keep_ttls(job, stock.origins)
         self.checkpoint.record = BatchRecord.of(self.folder, self.checkpoint.id)
@@ -256,7 +268,10 @@ class _Evolution:
         """What state is made from. Operators whose history cannot be read again begin empty if the user accepts that.
         Raises CheckpointError CKPT054."""
         histories = []
-        for history in History.all_of(self.old, self.continuation, self.options):
+        if self.continuation.tables and scheme_of(str(self.folder)) in HADOOP:
+            reason = "rows of other tables are copied, and tasks write no files in HDFS"
+            raise CheckpointError("CKPT054", what="tables", why=reason, folder=self.old.folder)
+        for history in History.all_of(self.old, self.continuation, self.options, self.tables):
             if not self.continuation.may_begin_empty:
                 history.job(job)  # tells what is lost before anything is written
                 histories.append(history)
@@ -289,6 +304,21 @@ class _Evolution:
             write_whole(listing, json.dumps([[operator, number, name, size] for operator, number, name, size in rows]))
         listed_files = json.loads(listing.read_text())
         return [KeptFile(operator, number, folder / name, size) for operator, number, name, size in listed_files]
+
+    def _copy_tables(self, spark: SparkSession, history: History, job: JobGraph) -> None:
+        """Copies the rows that a history has in other tables. Raises CheckpointError CKPT045, CKPT054, and what keeps
+        the tables from being read."""
+        session = job_session(spark, self.options)
+
+        def run(task: CopyRows) -> list[tuple[str, str, int, int, int, int]]:
+            tasks = min(len(task.splits), 4 * parallelism(self.options))
+            numbers = session.range(0, len(task.splits), 1, max(1, tasks))
+            return [tuple(row) for row in numbers.mapInArrow(task, COPIES).collect()]
+
+        for source in history.job(job).sources if history.tables.tables else ():
+            reader = source.reader.reader if isinstance(source.reader, HistorySource) else None
+            if isinstance(reader, JoinedSource):
+                run_on_spark(self.old, partial(history.tables.copy, reader.key, run))
 
     def _backfill(self, graph: ExecGraph, history: History, files: Sequence[KeptFile]) -> list[_Stock]:
         """State that is made from history, by a job with a checkpoint of its own. If it is killed, the next attempt
@@ -369,11 +399,12 @@ class _Evolution:
         pairs = {sink.node: self.continuation.corrected[sink.node] for sink in self._corrected_sinks(job)}
         graph = find_place(self.old_submission, self.tweaks).graph
         self.old_submission = replace(self.old_submission, graph=graph)
-        same = Continuation.same(graph)
+        same = replace(Continuation.same(graph), tables=self.old_submission.check_restart(self.old.plan_text).tables)
         old_sinks = {was: Recorder(folder / "old", was) for was in pairs.values() if was is not None}
         new_sinks = {now: Recorder(folder / "new", now) for now in pairs}
-        old = replace(History.of(self.old, same, self.options), sinks=old_sinks)
-        new = replace(History.of(self.old, self.continuation, self.options), operators=frozenset(), sinks=new_sinks)
+        old = replace(History.of(self.old, same, self.options, self._tables(same, "old")), sinks=old_sinks)
+        new = History.of(self.old, self.continuation, self.options, self.tables)
+        new = replace(new, operators=frozenset(), sinks=new_sinks)
         old.job(self._translated(self.old_submission, graph))
         new.job(job)
         return old, new
@@ -389,7 +420,9 @@ class _Evolution:
             else:
                 yield sink
 
-    def _correct(self, graph: ExecGraph, job: JobGraph, results: tuple[History, History] | None) -> None:
+    def _correct(
+        self, spark: SparkSession, graph: ExecGraph, job: JobGraph, results: tuple[History, History] | None
+    ) -> None:
         """Brings the rows of sinks to those of the new plan. Raises what makes a job fail."""
         if results is None:
             return
@@ -397,10 +430,12 @@ class _Evolution:
         folder = self._corrections_folder
         new_submission = replace(self.submission, graph=graph)
         submissions = {"old": self.old_submission, "new": new_submission}
+        jobs = {"old": self._translated(self.old_submission, self.old_submission.graph), "new": job}
         for (name, submission), history in zip(submissions.items(), results, strict=True):
             (folder / name).mkdir(parents=True, exist_ok=True)
             if history.sinks:
                 self.submission.tell(f"computing the results of the {name} plan from history, for corrections")
+                self._copy_tables(spark, history, jobs[name])
                 self._run(submission, folder / f"{name}-run", history.job)
         files: dict[int, tuple[AnyPath, ...]] = {}
         for sink in (sink for sink in job.sinks if sink.node in results[1].sinks):

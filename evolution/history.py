@@ -19,10 +19,11 @@ from stateplan.common.errors import CheckpointError, DataError, StateplanError
 from stateplan.common.files import HADOOP, local_path, scheme_of
 from stateplan.common.settings import parallelism
 from stateplan.connectors.blackhole import Nothing
-from stateplan.connectors.history import HistoryLost, RepeatableSource
+from stateplan.connectors.history import HistoryLost, PositionedSource, RepeatableSource
 from stateplan.connectors.listing import FileEntry, entries_in
 from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource, Sink, Source
 from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split
+from stateplan.evolution.history_tables import HistoryTables
 from stateplan.evolution.kept_rows import KeptFile, KeptRows, kept_sources, without_ways_to
 from stateplan.runtime.beginnings import beginning
 from stateplan.runtime.checkpoint.directory import Checkpoint
@@ -111,6 +112,7 @@ class History:
         batch_bytes: bytes of files for each of them in a micro-batch.
         sinks: what takes the place of sinks, by node of the plan; the others get nothing.
         begins: for each source of the new plan whose history begins later than the source, when; ms.
+        tables: the tables that hold rows of its sources.
         keepers: operators of the new plan that are given rows that they have kept in place of their inputs.
     """
 
@@ -121,19 +123,25 @@ class History:
     batch_bytes: int
     sinks: Mapping[int, Sink] = field(default_factory=dict)
     begins: Mapping[int, int] = field(default_factory=dict)
+    tables: HistoryTables = field(default_factory=lambda: HistoryTables({}))
     keepers: frozenset[int] = frozenset()
 
     @staticmethod
-    def of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> History:
-        """What the state is made from that a continuation makes anew, but for that from kept rows."""
+    def of(
+        old: Snapshot, continuation: Continuation, options: Mapping[str, str], tables: HistoryTables | None = None
+    ) -> History:
+        """What the state is made from that a continuation makes anew, but for that from kept rows. ``tables`` are those
+        of the continuation; None for no copies of their rows."""
         anew = continuation.anew - continuation.keepers.keys()
-        tasks = parallelism(options)
-        return History(old, continuation.sources, anew, tasks, TASK_BYTES, begins=continuation.begins)
+        tasks, tables = parallelism(options), tables or HistoryTables(continuation.tables)
+        return History(old, continuation.sources, anew, tasks, TASK_BYTES, begins=continuation.begins, tables=tables)
 
     @staticmethod
-    def all_of(old: Snapshot, continuation: Continuation, options: Mapping[str, str]) -> tuple[History, ...]:
+    def all_of(
+        old: Snapshot, continuation: Continuation, options: Mapping[str, str], tables: HistoryTables | None = None
+    ) -> tuple[History, ...]:
         """As :meth:`of`, and what the state is made from that follows from kept rows; those that make any state."""
-        history, operators = History.of(old, continuation, options), frozenset(continuation.keepers)
+        history, operators = History.of(old, continuation, options, tables), frozenset(continuation.keepers)
         keepers = frozenset[int]().union(*continuation.keepers.values())
         histories = (history, replace(history, operators=operators, keepers=keepers))
         return tuple(history for history in histories if history.operators)
@@ -181,7 +189,7 @@ class History:
             sources=tuple(
                 replace(
                     s,
-                    reader=HistorySource(s.reader, with_all_parts(steps[s.node]), self.tasks),
+                    reader=HistorySource(self._reader(s, step), with_all_parts(steps[s.node]), self.tasks),
                     marks=INSTANTS,
                 )
                 for s in (*sources, *row_sources)
@@ -190,6 +198,12 @@ class History:
             sinks=tuple(replace(sink, writer=self.sinks.get(sink.node, Nothing())) for sink in job.sinks),
             open_ended=not has_ended,
         )
+
+    def _reader(self, source: SourceSpec, step: int | None) -> Source[Any]:
+        """What reads the rows of a source again."""
+        if source.node not in self.tables.tables:
+            return source.reader
+        return self.tables.source(source.node, step, source.reader)
 
     def _has_ended(self, uses_event_time: bool) -> bool:
         """Whether input, and with it event time, had ended with the last micro-batch. Raises CheckpointError CKPT005,
@@ -262,7 +276,11 @@ class History:
             raise self._history_error(table, "the checkpoint does not say where the old job began to read it")
         try:
             size = max(1, self.batch_bytes // _SPLITS)
-            for turn, past in enumerate(reader.history(begin, end, step, size, since)):
+            if source.node in self.tables.tables and isinstance(reader, PositionedSource):
+                splits = self.tables.history(source.node, reader, begin, end, step, size, since)
+            else:
+                splits = reader.history(begin, end, step, size, since)
+            for turn, past in enumerate(splits):
                 if past.at is None and (step is not None or since is not None):
                     need = "state of the plan expires" if since is None else "its history begins at a time"
                     raise self._history_error(table, f"it does not say when its rows arrived, and {need}")

@@ -128,15 +128,18 @@ def _preview(operator: OperatorDiff, evolution: Evolution, estimate: Estimate) -
 
 
 def _cost_text(cost: Cost) -> str:
-    parts = " and ".join(_cost_parts(cost)) or "nothing"
+    parts = " and ".join(cost_parts(cost)) or "nothing"
     return parts if cost.seconds is None or cost.seconds < 1 else f"{parts}, in about {roughly(cost.seconds)}"
 
 
-def _cost_parts(cost: Cost) -> Iterator[str]:
+def cost_parts(cost: Cost) -> Iterator[str]:
+    """What is read, in words."""
     if cost.rows or cost.state_bytes:
         yield f"{amount(cost.rows, 'row')} of state ({bytes_text(cost.state_bytes)})"
     if cost.files:
         yield f"{amount(cost.files, 'file')} of history ({bytes_text(cost.history_bytes)})"
+    if cost.table_rows:
+        yield f"{amount(cost.table_rows, 'row')} of history in tables ({bytes_text(cost.table_bytes)})"
     if cost.parts:
         yield f"{amount(cost.parts, 'part')} of history"
 
@@ -146,6 +149,8 @@ def _cost_json(cost: Cost) -> dict[str, float | None]:
         "stateRows": cost.rows,
         "stateBytes": cost.state_bytes,
         "historyFiles": cost.files,
+        "historyTableRows": cost.table_rows,
+        "historyTableBytes": cost.table_bytes,
         "historyParts": cost.parts,
         "historyBytes": cost.history_bytes,
         "seconds": None if cost.seconds is None else round(cost.seconds, 3),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
     from stateplan.common.secrets import Secrets
+    from stateplan.connectors.history_table import HistoryTable
     from stateplan.evolution.evolve import Evolved
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.shadows import Side
@@ -227,6 +228,7 @@ class JobStarter:
         self.host.check_graph(with_secrets(graph, plans.secrets))
         document = PlanDocument.from_graph(graph, PlanFacts())
         graph = bind_functions(graph, self.catalog.functions.of_plan)
+        continuation = self._with_history_tables(graph, plans.secrets, options, continuation)
         submission = self._submission(document, graph, options, plans.secrets, lambda _: continuation)
         evolve(submission, checkpoint_path(origin, options), lambda _: submission)
         return execute(
@@ -258,7 +260,7 @@ class JobStarter:
             nonlocal evolution
             old, new = self._comparable_plans(old_text, document)
             evolution = Evolution.between(old.text, new, options, past_state(Checkpoint.look(folder)))
-            return evolution.with_corrections(options)
+            return self._with_history_tables(graph, secrets, options, evolution.with_corrections(options))
 
         with document.placing():
             document, graph, secrets = self._bind(document, notes)
@@ -307,13 +309,16 @@ class JobStarter:
     ) -> Evolved:
         """Fills a checkpoint from another one. Arguments as :meth:`_start`, and of :meth:`evolve`."""
         from stateplan.evolution.evolve import evolve
+        from stateplan.runtime.checkpoint.slots import Continuation
         from stateplan.runtime.spark.hadoop import checkpoint_path
 
         submission = self._evolving(document, graph, options, secrets, origin, notes, continuation)
 
         def old_plan(text: str) -> Submission:
             old, old_graph, old_secrets = self._bind(PlanDocument.parse(text), [])
-            return self._submission(old, old_graph, options, old_secrets, submission.check_restart)
+            same = Continuation.same(old_graph)
+            same = replace(same, tables=self._history_tables(old_graph, old_secrets, options, same))
+            return self._submission(old, old_graph, options, old_secrets, lambda _: same)
 
         return evolve(submission, checkpoint_path(origin, options), old_plan)
 
@@ -333,13 +338,34 @@ class JobStarter:
         from stateplan.session.restart import evolve_from, past_state
 
         def check(old_text: str) -> Continuation:
-            if continuation is not None:
-                return continuation
-            past = past_state(Checkpoint.look(checkpoint_path(origin, options)))
-            old, new = self._comparable_plans(old_text, document)
-            return evolve_from(old.text, new, options, origin, notes, past)
+            result = continuation
+            if result is None:
+                past = past_state(Checkpoint.look(checkpoint_path(origin, options)))
+                old, new = self._comparable_plans(old_text, document)
+                result = evolve_from(old.text, new, options, origin, notes, past)
+            return self._with_history_tables(graph, secrets, options, result)
 
         return self._submission(document, graph, options, secrets, check)
+
+    def _with_history_tables(
+        self, graph: ExecGraph, secrets: Secrets, options: Mapping[str, str], continuation: Continuation
+    ) -> Continuation:
+        """A continuation, with the tables that hold rows of the sources of a plan, if rows are read again. Arguments as
+        :meth:`_start`. Raises as :meth:`_history_tables`."""
+        if not continuation.anew and not continuation.corrected:
+            return continuation
+        return replace(continuation, tables=self._history_tables(graph, secrets, options, continuation))
+
+    def _history_tables(
+        self, graph: ExecGraph, secrets: Secrets, options: Mapping[str, str], continuation: Continuation
+    ) -> Mapping[int, HistoryTable]:
+        """The tables that hold rows of the sources of a plan. Raises OptionError OPT176, and when the session must not
+        read one of them."""
+        from stateplan.session.history_tables import history_tables
+
+        graph = with_secrets(graph, secrets)
+        nodes = [node for node in graph.nodes if node.id in continuation.sources]
+        return history_tables(nodes, self.catalog, options, lambda node: self.host.check_graph(graph.replace([node])))
 
     def _comparable_plans(self, old_text: str, document: PlanDocument) -> tuple[PlanDocument, PlanDocument]:
         """The plan that wrote a checkpoint and another one, as they are to be compared: with the tables of the session

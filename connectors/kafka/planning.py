@@ -452,7 +452,7 @@ class Planner:
         waiting_offsets: Offsets | None = None,
     ) -> Offset:
         """What a checkpoint keeps. If brokers report no ids of topics, addresses and marks identify the topics."""
-        offset: Offset = {"offsets": _nested(offsets), "ids": dict(sorted(ids.items()))}
+        offset: Offset = {**offsets_as(offsets), "ids": dict(sorted(ids.items()))}
         if any(topic not in ids for topic, _ in offsets):
             offset["servers"] = self._servers
             if self.marks is not None:
@@ -514,6 +514,11 @@ def offsets_of(offset: Offset, key: str = "offsets") -> Offsets:
     """Kafka's offsets by topic and partition, from the offset of a micro-batch."""
     nested_offsets: Mapping[str, Mapping[str, int]] = offset.get(key, {})
     return {(topic, int(number)): at for topic, numbers in nested_offsets.items() for number, at in numbers.items()}
+
+
+def offsets_as(offsets: Offsets) -> Offset:
+    """What :func:`offsets_of` reads, of an offset of the source."""
+    return {"offsets": _nested(offsets)}
 
 
 def part_of(place: Place) -> str:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
+from stateplan.common.types import LogicalType
 from stateplan.connectors.alignment import Aligner
-from stateplan.connectors.history import PastSplit, RepeatableSource
+from stateplan.connectors.history import PastSplit, PositionedSource
 from stateplan.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.connectors.kafka.history import past_splits
-from stateplan.connectors.kafka.planning import Planner, splits_between
+from stateplan.connectors.kafka.planning import Planner, offsets_as, offsets_of, part_of, splits_between
 from stateplan.connectors.kafka.rows import Rows
 from stateplan.connectors.kafka.split_reader import read_split
 from stateplan.connectors.kafka.splits import KafkaSplit, merge_splits
@@ -34,7 +35,7 @@ _AT_START = 10.0
 
 
 @dataclass
-class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
+class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
     """The partitions of topics.
 
     Attributes:
@@ -58,6 +59,7 @@ class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
     _planner: Planner | None = field(default=None, repr=False, compare=False)
     split_type = KafkaSplit
     modules = ("confluent_kafka.admin", __name__)
+    part_keys, position_key, time_key = ("topic", "partition"), "offset", "timestamp"
 
     @staticmethod
     def of(table: SourceTable, upsert: bool) -> KafkaSource:
@@ -132,6 +134,21 @@ class KafkaSource(OffsetSource[KafkaSplit], RepeatableSource[KafkaSplit]):
             yield from past_splits(self.planner, begin, end, step, size, since)
         finally:
             self._end_clients()  # other processes read
+
+    @property
+    def row_types(self) -> tuple[LogicalType, ...]:
+        assert self.rows is not None
+        return self.rows.types
+
+    def spans(self, begin: Offset, end: Offset) -> dict[str, tuple[int, int]]:
+        begins = offsets_of(begin)
+        # A partition that was discovered later began at its first message.
+        return {part_of(place): (begins.get(place, 0), stop) for place, stop in offsets_of(end).items()}
+
+    def rest(self, begin: Offset, end: Offset, positions: Mapping[str, int]) -> tuple[Offset, Offset] | None:
+        stops = {place: stop for place, stop in offsets_of(end).items() if positions[part_of(place)] < stop}
+        starts = {place: positions[part_of(place)] for place in stops}
+        return (begin | offsets_as(starts), end | offsets_as(stops)) if stops else None
 
     def committed(self, end: Offset) -> None:
         self.planner.commit(end)

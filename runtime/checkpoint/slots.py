@@ -19,6 +19,7 @@ from typing import Protocol
 from pydantic import TypeAdapter
 
 from stateplan.common.errors import CheckpointError
+from stateplan.connectors.history_table import HistoryTable
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.functions.rex import Rex
 from stateplan.runtime.active_plan import IdleSource
@@ -129,6 +130,7 @@ class Continuation:
         comparisons: for those of them that are compared with old state, the old operator, and the numbers of the calls
             of both that must keep the same.
         begins: for each source whose history begins later than the source, when; ms since 1970.
+        tables: for each source whose rows another table holds, that table.
         keepers: for those of them whose state follows from rows that operators have kept, these operators.
         may_begin_empty: whether those of them may begin empty whose history cannot be read again.
         corrected: for each sink whose table gets corrections, the old sink that has written it; None for none.
@@ -143,6 +145,7 @@ class Continuation:
     anew: frozenset[int] = frozenset()
     comparisons: Mapping[int, tuple[int, Sequence[tuple[int, int]]]] = field(default_factory=dict)
     begins: Mapping[int, int] = field(default_factory=dict)
+    tables: Mapping[int, HistoryTable] = field(default_factory=dict)
     keepers: Mapping[int, frozenset[int]] = field(default_factory=dict)
     may_begin_empty: bool = False
     corrected: Mapping[int, int | None] = field(default_factory=dict)

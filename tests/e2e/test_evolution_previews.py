@@ -65,6 +65,7 @@ def test_each_operator_has_its_outcome_its_reason_and_its_cost(spark: object, sh
     seconds = [each["seconds"] for each in (carried, derived, backfilled, report["cost"])]
     assert all(each > 0 for each in seconds) and seconds[-1] == pytest.approx(sum(seconds[:-1]), abs=0.01)
     history = {"historyFiles": 1, "historyParts": 0, "historyBytes": size}
+    history |= {"historyTableRows": 0, "historyTableBytes": 0}
     assert backfilled == {"stateRows": 0, "stateBytes": 0, **history, "seconds": seconds[2]}
     assert report["cost"]["stateRows"] == 94 and report["cost"]["historyBytes"] == size
     assert content(shop.folder) == before, "nothing was written"

@@ -8,10 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from stateplan.common.errors import CheckpointError
 from stateplan.session.environment import TableEnvironment
+from stateplan.session.restart import OUTPUT
 from tests.support.delta import append
 from tests.support.kafka import Kafka
 
@@ -27,10 +29,12 @@ class Jobs:
     Args:
         folder: for sinks and checkpoints.
         table: options of the table.
+        columns: its columns besides these.
+        more: the declaration of another table.
     """
 
-    def __init__(self, folder: Path, table: str) -> None:
-        self.folder, self.table = folder, table
+    def __init__(self, folder: Path, table: str, columns: str = "", more: str | None = None) -> None:
+        self.folder, self.table, self.columns, self.more = folder, table, columns, more
 
     def run(self, query: str, name: str, origin: str | None = None, **options: str) -> None:
         """Runs a query into a sink, with a checkpoint of the same name, until its input ends.
@@ -43,7 +47,9 @@ class Jobs:
         """
         place = str(self.folder / "checkpoints" / name)
         env = TableEnvironment.create({"parallelism.default": "2", "execution.checkpointing.dir": place, **options})
-        env.execute_sql(f"CREATE TABLE source (k BIGINT, v STRING) WITH ({self.table})")
+        env.execute_sql(f"CREATE TABLE source (k BIGINT, v STRING{self.columns}) WITH ({self.table})")
+        if self.more is not None:
+            env.execute_sql(self.more)
         env.execute_sql(
             f"CREATE TABLE {name} (v STRING, n BIGINT) WITH ('connector' = 'filesystem', 'path' = "
             f"'{self.folder / name}', 'format' = 'debezium-json')"
@@ -105,6 +111,59 @@ def test_state_is_made_from_the_messages_that_were_read(spark: object, kafka: Ka
     changes = Counter({(v, sizes[1][v]): 1 for v in "abc"})
     changes.subtract({(v, sizes[0][v]): 1 for v in "abc"})
     assert jobs.results("counts_of_some") == changes, "only the rows since then count"
+
+
+def test_state_is_made_from_a_table_of_messages_that_are_gone(
+    spark: object, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, keys = kafka.topic(2), "came TIMESTAMP_LTZ(3) {}, part INT {}, place BIGINT {}"
+    held = keys.format("", "", "")
+    jobs = Jobs(
+        tmp_path,
+        f"'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{kafka.servers}', 'format' = "
+        "'json', 'scan.startup.mode' = 'earliest-offset', 'scan.bounded.mode' = 'latest-offset', 'backfill.table' = "
+        "'past'",
+        ", " + keys.format(*(f"METADATA FROM '{key}' VIRTUAL" for key in ("timestamp", "partition", "offset"))),
+        f"CREATE TABLE past (v STRING, k BIGINT, {held}) WITH ('connector' = 'filesystem', 'format' = 'parquet', "
+        f"'path' = '{tmp_path / 'past'}')",
+    )
+
+    def arrive(keys: range) -> None:
+        for k in keys:
+            kafka.produce(topic, [json.dumps({"k": k, "v": "abc"[k % 3]})], partition=k % 2)
+
+    def keep(name: str, *offsets: int) -> None:
+        """Rows of the table, by offset in both partitions."""
+        rows = [
+            {"v": "abc"[k % 3], "k": k, "part": k % 2, "place": k // 2} for o in offsets for k in (2 * o, 2 * o + 1)
+        ]
+        came = pl.lit(datetime.now(UTC)).dt.cast_time_unit("ms").alias("came")
+        frame = pl.DataFrame(rows, {"v": pl.String, "k": pl.Int64, "part": pl.Int32, "place": pl.Int64})
+        (tmp_path / "past").mkdir(exist_ok=True)
+        frame.with_columns(came).write_parquet(tmp_path / "past" / f"{name}.parquet")
+
+    arrive(range(40))
+    jobs.run(COUNTED, "counts")
+    arrive(range(40, 50))
+    keep("1", *range(0, 12, 2))
+    keep("2", 11, 9, 7, 5, 3, 1)
+    kafka.cut(topic, 0, 13)
+    with pytest.raises(CheckpointError, match=f"lacks row 12 of {topic}/0") as error:
+        jobs.run(SUMMED, "sums", "counts")
+    assert error.value.code == "CKPT054"
+    assert not list((tmp_path / "checkpoints" / "sums").glob("backfill*")), "nothing has been written"
+    keep("3", 12, 20)  # and one that the job has not read yet
+    with monkeypatch.context() as patch:
+        patch.setattr("stateplan.evolution.evolve._Evolution._backfill", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            jobs.run(SUMMED, "sums", "counts", **{"table.exec.state.ttl": "1 h"})
+    assert list((tmp_path / "checkpoints" / "sums").glob("backfill-*/copies.json"))
+    keep("4", 13, 14)
+    jobs.run(SUMMED, "sums", "counts", **{"table.exec.state.ttl": "1 h"})
+    assert jobs.results("sums") == counted(40, 50)
+    assert not list((tmp_path / "checkpoints" / "sums").glob("backfill*"))
+    jobs.run(COUNTED, "all_counts", "sums", **{OUTPUT: "corrections"})
+    assert jobs.results("all_counts") == Counter(Counter("abc"[k % 3] for k in range(50)).items())
 
 
 def test_state_is_made_from_versions_that_were_read(spark: object, tmp_path: Path) -> None:
