@@ -7,7 +7,8 @@ import pickle
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -20,12 +21,18 @@ from stateplan.connectors.history_table import HistoryTable
 from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.protocol import Offset
 from stateplan.evolution.estimate import history_cost
-from stateplan.evolution.history import Piece
-from stateplan.evolution.history_tables import CopyRows, HistoryTables
+from stateplan.evolution.history import History, Piece
+from stateplan.evolution.history_tables import CopyRows, HistoryTables, JoinedSource
 from stateplan.evolution.positions import TableSplit
+from stateplan.runtime.checkpoint.directory import Checkpoint
+from stateplan.runtime.local.levels import LocalLevels
+from stateplan.runtime.spark.checkpoint_files import BatchOffsets
+from stateplan.session.environment import TableEnvironment
 from stateplan.session.evolution_preview import cost_parts
+from stateplan.session.history_tables import history_tables
 from tests.connectors.connector_tables import fields, source_table
 from tests.connectors.kafka_sources import source
+from tests.support.evolving import Play
 from tests.support.kafka import Kafka
 
 NOON = int(time.time()) * 1000 - 3_600_000
@@ -181,6 +188,75 @@ def test_partitions_of_several_topics_need_a_column_of_the_topic(kafka: Kafka, t
     topic.end["offsets"]["another"] = {"0": 4}
     with pytest.raises(HistoryLost, match="no column METADATA FROM 'topic' says from where the rows of 't' are"):
         topic.read(topic.tables(topic.holds(*SCATTERED)))
+
+
+DDL = """
+CREATE TABLE topic (v ROW<x STRING, a INT>, pt AS PROCTIME(), came TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
+  p INT METADATA FROM 'partition' VIRTUAL, o BIGINT METADATA FROM 'offset' VIRTUAL,
+  WATERMARK FOR came AS came - INTERVAL '1' SECOND)
+WITH ('connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json',
+  'scan.startup.mode' = 'earliest-offset', 'backfill.table' = 'h');
+CREATE TABLE h (v ROW<x STRING, a INT>, o BIGINT, p BIGINT, came TIMESTAMP_LTZ(6))
+WITH ('connector' = 'filesystem', 'path' = '{folder}/h', 'format' = 'parquet');
+CREATE TABLE out1 (x STRING, a BIGINT) WITH ('connector' = 'blackhole')
+"""
+NTH_ROW = (
+    "SELECT x, a FROM (SELECT v.x AS x, v.a AS a, ROW_NUMBER() OVER (PARTITION BY v.x ORDER BY pt {}) AS n FROM topic) "
+    "WHERE n = 1"
+)
+QUERIES = {
+    "the first row": NTH_ROW.format("ASC"),
+    "the last row": NTH_ROW.format("DESC"),
+    "windows": "SELECT v.x, COUNT(*) FROM TABLE(TUMBLE(TABLE topic, DESCRIPTOR(came), INTERVAL '3' SECOND)) "
+    "GROUP BY v.x, window_start, window_end",
+    "counts without values": "SELECT 'all', COUNT(*) FROM topic",
+    "rows that expire": "SELECT v.x, COUNT(*) FROM topic GROUP BY v.x, v.a / 2",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_operators_have_the_state_that_they_have_from_the_topic_alone(
+    kafka: Kafka, tmp_path: Path, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Checkpoint, "look", staticmethod(lambda _: SimpleNamespace(input_ended=lambda _: False)))
+    topic = Topic(kafka, tmp_path)
+    topic.holds(*SCATTERED)
+    env = TableEnvironment.create({"table.exec.state.ttl": "5 s"} if query == "rows that expire" else {})
+    for statement in DDL.format(topic=topic.topic, servers=kafka.servers, folder=tmp_path).split(";\n"):
+        env.execute_sql(statement)
+    document = env.compile_plan_sql(f"INSERT INTO out1 {QUERIES[query]}").document
+    (tmp_path / "splits" / "marks").mkdir(parents=True)
+    (tmp_path / "splits" / "marks" / "beginning.json").write_text(json.dumps(topic.begin))
+
+    def states(tables: HistoryTables) -> dict[str, list[str]]:
+        play = Play(document)
+        ((node, source),) = [(source.node, source) for source in play.job.sources]
+        old = SimpleNamespace(
+            folder=tmp_path,
+            batch=0,
+            layout=SimpleNamespace(sources=[SimpleNamespace(node=node, markers="marks")]),
+            spark=SimpleNamespace(offsets=lambda _: BatchOffsets({"batchTimestampMs": NOON + 60_000}, (topic.end,))),
+        )
+        operators = frozenset(spec.node for spec in play.job.operators)
+        history = History(cast("Any", old), {node: node}, operators, 2, 40, tables=tables)
+        for reader in (source.reader.reader for source in history.job(play.job).sources):
+            if isinstance(reader, JoinedSource):
+                tables.copy(reader.key, run)
+        play.levels = LocalLevels(history.job(play.job))
+        (source,) = play.levels.graph.sources
+        for number, now in enumerate(source.reader.instants()):
+            tasks = [{"seq": f"{number:010d}", "now": now, "part": part} for part in (0, 1)]
+            play.levels.begin(number, {})
+            splits = source.reader.splits(pa.RecordBatch.from_pylist(tasks))
+            play.levels.play(play.levels.read(0, splits))
+        return play.states(["@t"])
+
+    whole = states(HistoryTables({}))
+    assert whole
+    for partition, offset in ((0, 5), (1, 4)):
+        kafka.cut(topic.topic, partition, offset)
+    tables = history_tables(document.graph.nodes, env.catalog, {}, lambda _: None)
+    assert states(HistoryTables(tables, lambda _: tmp_path / "copies")) == whole
 
 
 def test_rows_of_tables_count_in_estimates() -> None:
