@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -198,7 +199,8 @@ WITH ('connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers'
   'scan.startup.mode' = 'earliest-offset', 'backfill.table' = 'h');
 CREATE TABLE h (v ROW<x STRING, a INT>, o BIGINT, p BIGINT, came TIMESTAMP_LTZ(6))
 WITH ('connector' = 'filesystem', 'path' = '{folder}/h', 'format' = 'parquet');
-CREATE TABLE out1 (x STRING, a BIGINT) WITH ('connector' = 'blackhole')
+CREATE TABLE out1 (x STRING, a BIGINT)
+WITH ('connector' = 'filesystem', 'path' = '{folder}/out1', 'format' = 'debezium-json')
 """
 NTH_ROW = (
     "SELECT x, a FROM (SELECT v.x AS x, v.a AS a, ROW_NUMBER() OVER (PARTITION BY v.x ORDER BY pt {}) AS n FROM topic) "
@@ -215,7 +217,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_operators_have_the_state_that_they_have_from_the_topic_alone(
+def test_operators_do_what_they_do_over_the_topic_alone(
     kafka: Kafka, tmp_path: Path, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Checkpoint, "look", staticmethod(lambda _: SimpleNamespace(input_ended=lambda _: False)))
@@ -228,7 +230,8 @@ def test_operators_have_the_state_that_they_have_from_the_topic_alone(
     (tmp_path / "splits" / "marks").mkdir(parents=True)
     (tmp_path / "splits" / "marks" / "beginning.json").write_text(json.dumps(topic.begin))
 
-    def states(tables: HistoryTables) -> dict[str, list[str]]:
+    def outcome(tables: HistoryTables, batch_bytes: int) -> dict[str, list[str]]:
+        """The rows of states, and those of the sink."""
         play = Play(document)
         ((node, source),) = [(source.node, source) for source in play.job.sources]
         old = SimpleNamespace(
@@ -238,25 +241,30 @@ def test_operators_have_the_state_that_they_have_from_the_topic_alone(
             spark=SimpleNamespace(offsets=lambda _: BatchOffsets({"batchTimestampMs": NOON + 60_000}, (topic.end,))),
         )
         operators = frozenset(spec.node for spec in play.job.operators)
-        history = History(cast("Any", old), {node: node}, operators, 2, 40, tables=tables)
+        sinks = {sink.node: sink.writer for sink in play.job.sinks}
+        history = History(cast("Any", old), {node: node}, operators, 2, batch_bytes, sinks, tables=tables)
         for reader in (source.reader.reader for source in history.job(play.job).sources):
             if isinstance(reader, JoinedSource):
                 tables.copy(reader.key, run)
         play.levels = LocalLevels(history.job(play.job))
-        (source,) = play.levels.graph.sources
+        (source,), rows = play.levels.graph.sources, Counter[str]()
         for number, now in enumerate(source.reader.instants()):
             tasks = [{"seq": f"{number:010d}", "now": now, "part": part} for part in (0, 1)]
             play.levels.begin(number, {})
             splits = source.reader.splits(pa.RecordBatch.from_pylist(tasks))
-            play.levels.play(play.levels.read(0, splits))
-        return play.states(["@t"])
+            for change in play._changes(play.levels.play(play.levels.read(0, splits))):
+                _, kind, row = change.split(" ", 2)
+                rows[row] += 1 if kind.startswith("+") else -1
+        return {**play.states(["@t"]), "sink": sorted(rows.elements())}
 
-    whole = states(HistoryTables({}))
-    assert whole
+    sizes = (40, 1 << 20)
+    whole = [outcome(HistoryTables({}), size) for size in sizes]
+    assert all(len(rows) > 1 for rows in whole)
     for partition, offset in ((0, 5), (1, 4)):
         kafka.cut(topic.topic, partition, offset)
     tables = history_tables(document.graph.nodes, env.catalog, {}, lambda _: None)
-    assert states(HistoryTables(tables, lambda _: tmp_path / "copies")) == whole
+    for size, rows in zip(sizes, whole, strict=True):
+        assert outcome(HistoryTables(tables, lambda _, size=size: tmp_path / f"copies-{size}"), size) == rows  # type: ignore[misc]
 
 
 def test_rows_of_tables_count_in_estimates() -> None:
