@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from stateplan.common.options import Option, OptionType, Role
+from stateplan.common.options import Option, OptionType, Role, flag
 from stateplan.common.types import LogicalType
 from stateplan.connectors.splits import Split
 
@@ -29,6 +29,14 @@ BACKFILL_TABLE = Option(
     "A table that holds the messages of this one as rows, from which `plan evolve` makes state if the topic has lost "
     "them. See [history in another table](../plans/plan-diff.md#history-in-another-table).",
     role=Role.SOURCE,
+)
+
+IGNORE_GAPS = flag(
+    f"{BACKFILL}table.ignore-gaps",
+    "Whether offsets that neither this topic nor its `backfill.table` has count as offsets without a row: of messages "
+    "that a format skips or that a compacted topic has removed, and of the ends of transactions. By default, they are "
+    "an error.",
+    Role.SOURCE,
 )
 
 
@@ -101,6 +109,10 @@ class PositionedSource(RepeatableSource[S]):
     def spans(self, begin: dict[str, Any], end: dict[str, Any]) -> dict[str, tuple[int, int]]:
         """On the driver: what a job has read between two offsets: by part, the first position, and the one behind the
         last."""
+
+    @abstractmethod
+    def first_positions(self, end: dict[str, Any]) -> dict[str, int]:
+        """On the driver: by part, the first position that there is now. Raises as the methods that plan."""
 
     @abstractmethod
     def rest(

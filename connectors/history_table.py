@@ -28,11 +28,13 @@ class HistoryTable:
         table: the table. It ends by itself.
         columns: for each column that the plan reads of the other one, the name of the column that has its values.
         keys: for each metadata key that identifies a row of the other one, the name of the column that has its values.
+        ignores_gaps: whether positions that neither table has are positions without a row.
     """
 
     table: SourceTable
     columns: tuple[str, ...]
     keys: Mapping[str, str]
+    ignores_gaps: bool = False
 
 
 @dataclass(frozen=True)

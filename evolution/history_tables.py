@@ -134,12 +134,14 @@ class JoinedSource(Source[Any]):
         reader: the source.
         key: what distinguishes the copies.
         folder: has them.
+        ignores_gaps: whether positions without a row are none that lack.
         copies: of the rows of the table, by part.
     """
 
     reader: Source[Any]
     key: Key
     folder: AnyPath | None
+    ignores_gaps: bool
     copies: Mapping[str, Sequence[Copy]]
 
     def check(self, name: str) -> None:
@@ -151,11 +153,12 @@ class JoinedSource(Source[Any]):
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
         if not isinstance(split, TableSplit):
             yield from self.reader.read(split)
-        elif split.start < split.stop:
-            yield self._copied_rows(split)
+        elif (rows := self._copied_rows(split)).height:
+            yield rows
 
     def _copied_rows(self, split: TableSplit) -> pl.DataFrame:
-        assert self.folder is not None
+        if self.folder is None or split.start == split.stop:
+            return pl.DataFrame()
         frames: list[pl.DataFrame] = []
         for copy in self.copies.get(split.part, ()):
             if copy.first < split.stop and copy.last >= split.start:
@@ -163,7 +166,9 @@ class JoinedSource(Source[Any]):
                 edges = np.searchsorted(rows[POSITION].to_numpy(), [split.start, split.stop])
                 frames.append(rows[int(edges[0]) : int(edges[1])])
         rows = pl.concat(frames).sort(POSITION) if frames else pl.DataFrame({POSITION: []})
-        if not np.array_equal(rows[POSITION].to_numpy(), np.arange(split.start, split.stop)):
+        positions = rows[POSITION].to_numpy()
+        is_complete = len(positions) == split.stop - split.start or self.ignores_gaps
+        if not is_complete or (np.diff(positions) < 1).any():
             why = "the table that holds its rows has changed since they were counted"
             raise CheckpointError("CKPT054", what=f"'{split.part}'", why=why, folder=self.folder)
         return rows.drop(POSITION)
@@ -217,7 +222,8 @@ class HistoryTables:
         """What a source has read: from its table what that has, and the rest from the source. ``node`` is that of the
         source; the others are as of :meth:`connectors.history.RepeatableSource.history`, and so are the errors."""
         if (node, step) not in self._scans:
-            self._scan(node, reader, reader.spans(begin, end), step, size, since)
+            first_left = reader.first_positions(end) if self.tables[node].ignores_gaps else None
+            self._scan(node, reader, reader.spans(begin, end), step, size, since, first_left)
         result = self._scans[node, step]
         stops = {part: stop for part, (_, stop) in result.spans.items()}
         rest = reader.rest(begin, end, stops)
@@ -242,6 +248,7 @@ class HistoryTables:
         step: int | None,
         size: int,
         since: int | None,
+        first_left: Mapping[str, int] | None,
     ) -> None:
         key, table = (node, step), self.tables[node]
         folder = self.folder(key)
@@ -258,7 +265,14 @@ class HistoryTables:
         frames = (frame for split in splits for frame in rows.read(split))
         table_bytes = sum(split.byte_count for split in splits)
         self._scans[key] = result = scan(
-            frames, rows.name, spans, table_bytes=table_bytes, step=step, size=size, since=since
+            frames,
+            rows.name,
+            spans,
+            table_bytes=table_bytes,
+            step=step,
+            size=size,
+            since=since,
+            first_left=first_left,
         )
         if folder is not None:
             rows = TableRows.of(table, reader, list(spans), with_values=True)
@@ -281,7 +295,7 @@ class HistoryTables:
         copies: dict[str, list[Copy]] = {}
         for copy in self._copies.get((node, step), ()):
             copies.setdefault(copy.part, []).append(copy)
-        return JoinedSource(reader, (node, step), self.folder((node, step)), copies)
+        return JoinedSource(reader, (node, step), self.folder((node, step)), self.tables[node].ignores_gaps, copies)
 
     def copy(self, key: Key, run: Run) -> None:
         """Copies the rows of a table that are read, if that has not been done. Raises what the task raises."""

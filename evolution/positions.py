@@ -121,14 +121,21 @@ class _Part:
                 self.since = min(int(later[POSITION][0]), self.stop if self.since is None else self.since)
         return self.positions.add(rows[POSITION].to_numpy())
 
-    def span(self, since: int | None) -> tuple[int, int]:
-        """The first position to read, and the first one from there on that the table lacks, or the end. With a time,
-        rows that arrived before it are left out: those that the table lacks must be older than one that it has."""
+    def span(self, since: int | None, first_left: int | None) -> tuple[int, int]:
+        """The first position to read, and the first one from there on that the table lacks, or the end.
+
+        Args:
+            since: rows that arrived before are left out: those that the table lacks must be older than one that it has.
+            first_left: the first position that the source still has; gaps before it are ignored. None for no gaps.
+        """
         start = self.start
         if since is not None:
             first = max(self.start, self.behind) if self.since is None else self.since
-            start = first if first - 1 in self.positions else self.start
-        return start, min(self.stop, self.positions.first_gap(start))
+            start = first if first - 1 in self.positions or first_left is not None else self.start
+        if first_left is None:
+            return start, min(self.stop, self.positions.first_gap(start))
+        rest = self.behind if self.behind <= first_left else self.positions.first_gap(max(start, first_left))
+        return start, max(start, min(self.stop, rest))
 
     def cuts(self, start: int, stop: int, step: int | None, most: int) -> Iterator[tuple[int, int, int | None]]:
         """The splits between two positions: start, stop, and time of arrival; the times ascend.
@@ -193,6 +200,7 @@ def scan(
     step: int | None,
     size: int,
     since: int | None,
+    first_left: Mapping[str, int] | None = None,
 ) -> Scan:
     """What a table holds of a source.
 
@@ -202,6 +210,7 @@ def scan(
         spans: by part, the position that the source began with, and the one behind the last that it has read.
         table_bytes: the bytes of the table.
         step, size, since: as of :meth:`connectors.history.RepeatableSource.history`.
+        first_left: by part, the first position that the source still has; gaps before it are ignored. None for no gaps.
 
     Raises:
         HistoryLost: a position comes twice, or a row has none.
@@ -222,7 +231,8 @@ def scan(
                 raise HistoryLost(f"table '{table}' has the row {twice} of {name} twice")
     row_size = table_bytes / height if height else 0.0
     most = min(_MOST_ROWS, max(1, int(size / max(row_size, 1.0))))
-    read_spans = {name: part.span(since) for name, part in parts.items()}
+    left = first_left or {}
+    read_spans = {name: part.span(since, left.get(name)) for name, part in parts.items()}
     cuts = [
         (number, name, *cut)
         for name, part in parts.items()

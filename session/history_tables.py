@@ -12,7 +12,7 @@ from typing import Any
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import OptionError, StateplanError, nearest
 from stateplan.common.types import LogicalType
-from stateplan.connectors.history import BACKFILL_TABLE, PositionedSource
+from stateplan.connectors.history import BACKFILL_TABLE, IGNORE_GAPS, PositionedSource
 from stateplan.connectors.history_table import HistoryTable
 from stateplan.connectors.registry import known_connector, source_changelog_mode
 from stateplan.execnodes.node_tables import with_table
@@ -96,7 +96,8 @@ class _Search:
         for name, data_type in columns:
             if name not in keys.values():
                 self._require(name, types, _fits(data_type), _regular(data_type).summary())
-        return HistoryTable(table, tuple(name for name, _ in columns), keys)
+        ignores_gaps = read.value(IGNORE_GAPS.key)
+        return HistoryTable(table, tuple(name for name, _ in columns), keys, ignores_gaps)
 
     def _resolve(self) -> ContextResolvedTable:
         """The history as the catalog has it, with options by which it ends. Raises OptionError OPT176."""

@@ -17,7 +17,7 @@ from stateplan.common.errors import OptionError, Place
 from stateplan.common.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike, options_below, parallelism
 from stateplan.connectors.alignment import check_alignment
 from stateplan.connectors.formats.base import Fields, Format
-from stateplan.connectors.history import BACKFILL_FROM, BACKFILL_TABLE
+from stateplan.connectors.history import BACKFILL_FROM, BACKFILL_TABLE, IGNORE_GAPS
 from stateplan.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED_KEYS, check, places_of, programs_of
 from stateplan.connectors.kafka.tables import (
     check_bounds,
@@ -301,6 +301,7 @@ class Kafka(_Topics):
         *_COMMON[3:],
         BACKFILL_FROM,
         BACKFILL_TABLE,
+        IGNORE_GAPS,
         *_STARTS,
         *_BOUNDS,
         _DISCOVERY,

@@ -18,7 +18,7 @@ from stateplan.connectors.alignment import Aligner
 from stateplan.connectors.history import PastSplit, PositionedSource
 from stateplan.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.connectors.kafka.history import past_splits
-from stateplan.connectors.kafka.planning import Planner, offsets_as, offsets_of, part_of, splits_between
+from stateplan.connectors.kafka.planning import FIRST, Planner, offsets_as, offsets_of, part_of, splits_between
 from stateplan.connectors.kafka.rows import Rows
 from stateplan.connectors.kafka.split_reader import read_split
 from stateplan.connectors.kafka.splits import KafkaSplit, merge_splits
@@ -144,6 +144,13 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
         begins = offsets_of(begin)
         # A partition that was discovered later began at its first message.
         return {part_of(place): (begins.get(place, 0), stop) for place, stop in offsets_of(end).items()}
+
+    def first_positions(self, end: Offset) -> dict[str, int]:
+        try:
+            places = self.planner.offsets_at(sorted(offsets_of(end)), FIRST)
+        finally:
+            self._end_clients()  # other processes read
+        return {part_of(place): first for place, first in places.items()}
 
     def rest(self, begin: Offset, end: Offset, positions: Mapping[str, int]) -> tuple[Offset, Offset] | None:
         stops = {place: stop for place, stop in offsets_of(end).items() if positions[part_of(place)] < stop}

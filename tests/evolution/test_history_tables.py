@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import pickle
+import shutil
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -153,6 +155,29 @@ def test_rows_that_neither_has_are_missed(kafka: Kafka, tmp_path: Path) -> None:
         f"table 't' lacks row 4 of {name}/0, 7 of {name}/1; and partition 0 of topic '{name}' begins with offset 5 "
         "now, and was read from 4 on"
     )
+
+
+def test_ends_of_transactions_are_no_rows_that_lack(kafka: Kafka, tmp_path: Path) -> None:
+    topic = Topic(kafka, tmp_path, 4)
+    for first in (5, 8, 11):  # an offset after each of them is that of its end
+        with kafka.transaction() as producer:
+            for n in (first, first + 1):
+                value = json.dumps({"v": {"a": n, "x": "0"}})
+                producer.produce(topic.topic, value, partition=0, timestamp=NOON + 1000 * n)
+    topic.end = topic.reader.latest_offset(topic.begin)
+    assert topic.end["offsets"][topic.topic] == {"0": 13, "1": 4}
+    table = topic.holds(topic.all_rows())
+    transactions = topic.frame(*((0, n) for n in (5, 6, 8, 9))).with_columns(pl.col("o") - 1)
+    transactions.write_parquet(tmp_path / "h" / "transactions.parquet")
+    kafka.cut(topic.topic, 0, 8)
+    with pytest.raises(HistoryLost, match=f"lacks row 6 of {topic.topic}/0"):
+        topic.read(topic.tables(table))
+    rows = topic.read(topic.tables(replace(table, ignores_gaps=True)), size=1)
+    assert [n for p, n, _ in rows if p == 0] == [0, 1, 2, 3, 5, 6, 8, 9, 11, 12]
+    kafka.cut(topic.topic, 0, 10)
+    with pytest.raises(HistoryLost, match="lacks row 9"):
+        shutil.rmtree(tmp_path / "copies")
+        topic.read(topic.tables(replace(table, ignores_gaps=True)))
 
 
 def test_copies_stay_as_they_are_when_the_table_gets_more_rows(kafka: Kafka, tmp_path: Path) -> None:

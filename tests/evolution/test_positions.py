@@ -27,8 +27,10 @@ def scanned(
     step: int | None = None,
     size: int = 1000,
     since: int | None = None,
+    first_left: Mapping[str, int] | None = None,
 ) -> Scan:
-    return scan(frames, "h", spans, table_bytes=sum(f.height for f in frames), step=step, size=size, since=since)
+    table_bytes = sum(f.height for f in frames)
+    return scan(frames, "h", spans, table_bytes=table_bytes, step=step, size=size, since=since, first_left=first_left)
 
 
 def numbered(part: str, *positions: int, at: int = NOON) -> pl.DataFrame:
@@ -75,6 +77,29 @@ def test_rows_are_read_up_to_where_the_job_stands_or_the_table_ends() -> None:
 
 def test_rows_behind_a_gap_are_left_to_the_source() -> None:
     assert scanned({"t/0": (0, 5)}, numbered("t/0", 0, 1, 3, 4)).spans == {"t/0": (0, 2)}
+
+
+@pytest.mark.parametrize(
+    ("first_left", "span"),
+    [
+        (0, (0, 2)),  # the topic has all that the table lacks
+        (2, (0, 2)),
+        (3, (0, 5)),  # it has lost what is in the gap
+        (4, (0, 5)),
+        (5, (0, 5)),
+        (7, (0, 8)),  # and what is in another one
+        (8, (0, 8)),
+        (20, (0, 8)),
+    ],
+)
+def test_gaps_that_the_source_has_too_are_ignored(first_left: int, span: tuple[int, int]) -> None:
+    rows = numbered("t/0", 0, 1, 3, 4, 6, 7)
+    result = scanned({"t/0": (0, 10)}, rows, first_left={"t/0": first_left}, size=2)
+    assert result.spans == {"t/0": span}
+    edges = [place for _, start, stop, _ in result.cuts for place in range(start, stop)]
+    assert edges == list(range(*span))
+    begins_later = scanned({"t/0": (0, 10)}, rows, first_left={"t/0": 20}, since=NOON + 2500)
+    assert begins_later.spans == {"t/0": (3, 8)}
 
 
 def test_a_row_that_is_there_twice_is_refused_where_it_counts() -> None:

@@ -70,6 +70,11 @@ def test_a_table_that_looks_for_new_files_is_read_as_it_is() -> None:
     assert "source.monitor-interval" not in table.table.options
 
 
+def test_gaps_count_unless_the_options_say_otherwise() -> None:
+    assert not resolved().ignores_gaps
+    assert resolved(topic="'format' = 'json', 'backfill.table.ignore-gaps' = 'true'").ignores_gaps
+
+
 def test_times_are_not_needed() -> None:
     keys = ", p INT METADATA FROM 'partition' VIRTUAL, o BIGINT METADATA FROM 'offset' VIRTUAL"
     assert resolved(keys=keys).keys == {"partition": "p", "offset": "o"}
