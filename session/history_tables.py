@@ -84,6 +84,8 @@ class _Search:
         connector = known_connector(own_options)
         if connector is None or not connector.is_bounded(own_options):
             raise self.error("it does not end by itself")
+        if connector.history_gap is not None:  # it is read twice
+            raise self.error(connector.history_gap)
         read, _ = with_abilities(self.spec, source_table(self.spec, options))
         for name, some in ((table.name, own_options), (read.name, read.options)):
             if source_changelog_mode(some) != INSERT_ONLY:

@@ -94,6 +94,14 @@ TOPIC = "default_catalog.default_database.topic"
             None,
         ),
         (
+            {
+                "options": "'connector' = 'jdbc', 'url' = 'jdbc:postgresql://localhost/db', 'table-name' = 'h'",
+                "held": HELD.replace("r ROW<a INT, b STRING>, ", ""),
+            },
+            "the rows in the database may have changed since they were read",
+            None,
+        ),
+        (
             {"options": FILES.replace("parquet", "debezium-json")},
             "'default_catalog.default_database.h' has changes, and not only new rows",
             None,
