@@ -13,7 +13,7 @@ from stateplan.plans.verdicts import VERDICTS, Verdict, severity
 
 SAYS: Mapping[Verdict, str] = {
     "identical": "the plans are equivalent",
-    "ttl-only": "only TTLs changed; existing state uses the new ones",
+    "ttl-only": "only TTLs changed; existing state uses the new ones, and expired rows stay expired",
     "stateless": "no existing state depends on the changes",
     "rewrite": "some state must be rewritten before use; none is lost",
     "derive": "some state must be computed for a new checkpoint; none is lost",

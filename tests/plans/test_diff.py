@@ -361,7 +361,7 @@ def test_every_plan_is_identical_with_itself_and_its_json_form(flink_plan) -> No
 def test_text_and_json() -> None:
     diff = changed("join", lambda p: node(p, "join")["state"][1].update(ttl="7 d"))
     assert to_text(diff) == (
-        "ttl-only: only TTLs changed; existing state uses the new ones\n\n"
+        "ttl-only: only TTLs changed; existing state uses the new ones, and expired rows stay expired\n\n"
         "join[5]  ttl-only\n  rightState: ttl 1 h -> ttl 7 d\n\n"
         "1 ttl-only, 6 identical\n"
     )
