@@ -72,7 +72,13 @@ class Origins:
             if entry is None or entry in entries.values() or entry.channels != spec.channels:
                 continue
             move = self.continuation.moves.get(spec.node)
-            if move is None or (move.form == "columns" and len(entry.tables) == len(spec.kernel.tables)):
+            columns = [column for table in spec.kernel.tables for column in table.columns.values()]
+            has_same_rows = move is None or (
+                move.form == "columns"
+                and len(entry.tables) == len(spec.kernel.tables)
+                and not any(is_computed(column, move) for column in columns)
+            )
+            if has_same_rows:
                 entries[spec.node] = entry
         return entries
 
