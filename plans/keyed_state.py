@@ -45,7 +45,7 @@ class KeyedInput:
     @property
     def key(self) -> list[str]:
         """The hashes of the values of its key."""
-        return [self.rows.meanings.values(self.rows.fields[i]) for i in _key(self.node)]
+        return [self.rows.meanings.values(self.rows.fields[i]) for i in lookup_key(self.node)]
 
 
 def is_keyed(node: ExecNode) -> bool:
@@ -53,7 +53,8 @@ def is_keyed(node: ExecNode) -> bool:
     return isinstance(node, (Deduplicate, ChangelogNormalize, Rank))
 
 
-def _key(node: ExecNode) -> Sequence[int]:
+def lookup_key(node: ExecNode) -> Sequence[int]:
+    """The fields by which such an operator finds its rows."""
     if isinstance(node, Rank):
         return node.partition.fields
     assert isinstance(node, (Deduplicate, ChangelogNormalize))
@@ -90,7 +91,7 @@ def _filters(old: KeyedInput, new: KeyedInput) -> tuple[Rex, ...] | None:
     """Conditions on the fields of the old input that rows of the state have to meet now; None where they cannot be
     told. Conditions in front of the operator may read the key, and those of a normalization all fields. A ranking that
     keeps all rows has all that meet a condition; but rows of equal order refresh each other."""
-    stored_fields: Sequence[int] = _key(old.node)
+    stored_fields: Sequence[int] = lookup_key(old.node)
     if _keeps_all(old.node) and not old.ttl:
         stored_fields = range(len(old.types))
     if isinstance(new.node, Deduplicate) and new.node.output_insert_only and new.node.is_rowtime:

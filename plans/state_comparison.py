@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
@@ -44,7 +44,7 @@ from stateplan.plans.derivation import (
 )
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.frame_state import Frames, compare_frames
-from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed
+from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed, lookup_key
 from stateplan.plans.lineage import Lineage, PastTables, lineage
 from stateplan.plans.phases import in_one_phase
 from stateplan.plans.timed_joins import TimedJoin, compare_timed
@@ -431,6 +431,7 @@ class StateComparison:
         types = self.old.graph.input_types(old), self.new.graph.input_types(new)
         keys = _only_keys(new)
         for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
+            places = _places(b.fields, a.fields, zip(_lookup_keys(old, side), _lookup_keys(new, side), strict=False))
             needed_fields = range(len(a.fields)) if keys is None else keys
             old_fields = StoredFields.of(b, a, range(len(b.fields)), field_types(types[0][side]))
             rexes = {i: old_fields.rex(a.fields[i]) for i in needed_fields if a.fields[i] not in b.fields}
@@ -439,13 +440,12 @@ class StateComparison:
                 return "reset", [f"earlier rows in state lack {', '.join(missing_names)}"], None
             exprs.append({i: rex for i, rex in rexes.items() if rex is not None})
             moves.append(
-                tuple(
-                    _place(b.fields, h, i) if i in needed_fields and i not in rexes else None
-                    for i, h in enumerate(a.fields)
-                )
+                tuple(places[i] if i in needed_fields and i not in rexes else None for i in range(len(a.fields)))
             )
             if keys is None:
                 lost_fields += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
+        if isinstance(new, Join) and isinstance(old, Join) and not _have_same_identity(old, new, moves):
+            return "reset", ["its rows are identified by other fields"], None
         follows = [types[1][side].fields[i].name for side, some in enumerate(exprs) for i in some]
         if not lost_fields and not follows and all(j is None or i == j for move in moves for i, j in enumerate(move)):
             return "identical", [], None
@@ -488,9 +488,42 @@ def _fixed_keys(node: ExecNode) -> Sequence[Sequence[int]]:
     return () if spec is None else (spec.left_keys, spec.right_keys)
 
 
-def _place(fields: Sequence[str], field: str, own_position: int) -> int:
-    """Where a field stands, at best at the same place."""
-    return own_position if own_position < len(fields) and fields[own_position] == field else fields.index(field)
+def _lookup_keys(node: ExecNode, side: int) -> Sequence[int]:
+    """The fields of an input by which rows of state are found."""
+    if isinstance(node, Join):
+        return (node.join_spec.left_keys, node.join_spec.right_keys)[side]
+    if is_keyed(node):
+        return lookup_key(node)
+    fixed_keys = _fixed_keys(node)
+    return fixed_keys[side] if fixed_keys else ()
+
+
+def _have_same_identity(old: Join, new: Join, moves: Sequence[Sequence[int | None]]) -> bool:
+    """Whether the fields that identify the rows of each side are the same; ``moves`` are the places of the new ones."""
+    for side, move in enumerate(moves):
+        was, now = _identity(old, side), _identity(new, side)
+        if was and now and was != {move[i] for i in now}:
+            return False
+    return True
+
+
+def _identity(node: Join, side: int) -> set[int]:
+    """The fields that identify a row of a side; none if equal rows are distinguished by number."""
+    keys, unique_keys = _lookup_keys(node, side), (node.left_upsert_keys, node.right_upsert_keys)[side]
+    is_within = any(set(keys).issuperset(unique_key) for unique_key in unique_keys)
+    return set() if not unique_keys else {*keys, *(() if is_within else min(unique_keys, key=len))}
+
+
+def _places(old: Sequence[str], new: Sequence[str], keys: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Where the new fields are among the old ones, if they are there. Several fields can have the same values: then a
+    key is an old key, and others are at best at the same place. ``keys`` are pairs of an old and a new one."""
+    places = {now: was for was, now in keys if old[was] == new[now]}
+    for i, values in enumerate(new):
+        if i not in places and values in old:
+            taken = set(places.values())
+            candidates = (place for place, other in enumerate(old) if other == values)
+            places[i] = min(candidates, key=lambda place: (place in taken, place != i))
+    return places
 
 
 def _calls(node: GroupAggregate) -> Iterator[tuple[AggCall, bool]]:

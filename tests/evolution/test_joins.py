@@ -125,6 +125,17 @@ def test_null_keys_begin_or_cease_to_match(before: str, after: str, tables: Tabl
     assert verdict == ("backfill" if before == "=" else "derive")
 
 
+@pytest.mark.parametrize(("more", "verdict"), [("", "rewrite"), (", product", "derive")])
+def test_a_join_by_another_field_with_the_same_values(more: str, verdict: str, tables: Tables) -> None:
+    """The average of a key is the key. With a further field, its rows are identified by the key and the other field."""
+    ids = "SELECT id, AVG(id) AS mean, MAX(product) AS product FROM orders GROUP BY id"
+    product = more.strip(", ") or "MAX(product)"
+    groups = f"SELECT id, mean, {product} AS product, COUNT(*) AS n FROM ({ids}) GROUP BY id, mean{more}"
+    before = f"INSERT INTO out1 SELECT o.id, product, target, CAST(n AS INT) FROM ({groups}) AS o JOIN shipped AS s "
+    before += "ON o.mean = s.id AND o.id + s.days > 0"
+    assert goes_on(tables, before, before.replace("id, mean", "mean, id")) == verdict
+
+
 def test_matches_with_expired_rows_are_not_counted_anew(tables: Tables) -> None:
     before = f"{TTL}INSERT INTO out1 SELECT {INNER}"
     after = before.replace("JOIN", "LEFT JOIN")
