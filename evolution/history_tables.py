@@ -221,8 +221,11 @@ class HistoryTables:
     ) -> Iterator[PastSplit[Any]]:
         """What a source has read: from its table what that has, and the rest from the source. ``node`` is that of the
         source; the others are as of :meth:`connectors.history.RepeatableSource.history`, and so are the errors."""
+        table = self.tables[node]
+        if (step is not None or since is not None) and reader.time_key not in table.keys:
+            raise HistoryLost(f"no column METADATA FROM '{reader.time_key}' says when rows arrived")
         if (node, step) not in self._scans:
-            first_left = reader.first_positions(end) if self.tables[node].ignores_gaps else None
+            first_left = reader.first_positions(end) if table.ignores_gaps else None
             self._scan(node, reader, reader.spans(begin, end), step, size, since, first_left)
         result = self._scans[node, step]
         stops = {part: stop for part, (_, stop) in result.spans.items()}

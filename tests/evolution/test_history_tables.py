@@ -209,6 +209,15 @@ def test_a_delta_table_is_read_as_it_was(kafka: Kafka, tmp_path: Path) -> None:
     assert sorted((p, o) for p, o, _ in topic.read(tables)) == topic.all_rows()
 
 
+def test_rows_that_expire_need_their_times(kafka: Kafka, tmp_path: Path) -> None:
+    topic = Topic(kafka, tmp_path)
+    table = topic.holds(topic.all_rows())
+    timeless = replace(table, keys={key: name for key, name in table.keys.items() if key != "timestamp"})
+    assert len(topic.read(topic.tables(timeless))) == 20
+    with pytest.raises(HistoryLost, match="no column METADATA FROM 'timestamp' says when rows arrived"):
+        topic.read(topic.tables(timeless), step=10)
+
+
 def test_partitions_of_several_topics_need_a_column_of_the_topic(kafka: Kafka, tmp_path: Path) -> None:
     topic = Topic(kafka, tmp_path)
     topic.end["offsets"]["another"] = {"0": 4}
