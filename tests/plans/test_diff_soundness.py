@@ -7,7 +7,6 @@ may go on with the other's state, as it is or rewritten, the two states hold the
 from __future__ import annotations
 
 import itertools
-import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,8 +24,9 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.verdicts import severity
 from stateplan.runtime.checkpoint.slots import Layout, laid_out
 from stateplan.runtime.jobgraph import JobGraph
-from stateplan.runtime.state.keyed_state import MemoryRunStore
-from stateplan.runtime.state.runs import RunInfo, merge_runs
+from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.run_cache import RunCache
+from stateplan.runtime.state.runs import merge_runs
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restart import ACCEPT, continue_from
@@ -199,12 +199,9 @@ def _state(local: LocalRun, graph: JobGraph) -> dict[tuple[str, str], list[str]]
         store, spec = local.stores.get(slot), graph.operators[operator]
         if store is None or store.text is None:
             continue
-        manifest = json.loads(store.text)["tables"]
+        keyed = KeyedState(store, RunCache(None), spec.kernel.tables, "x", spec.version, spec.former_columns)
         for table in spec.kernel.tables:
-            runs = [
-                pl.read_ipc(b"".join(store.values[f"{i.id}/{n}"] for n in range(i.chunks)))
-                for i in (RunInfo(*entry) for entry in manifest.get(table.name, ()))
-            ]
+            runs = [frame for _, frame in keyed.runs(table)]
             if runs:
                 live = merge_runs(table, runs, 10**6, 0, oldest=True)
                 kept = live.select(sorted(c for c in live.columns if c not in CHANCE))
