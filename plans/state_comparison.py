@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import zip_longest
 
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.common.ttl import format_ttl
+from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.fingerprint import fingerprints, readers, uids
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_text import agg_text, field_names, joined_names
@@ -95,6 +98,11 @@ class PlanSide:
         self.graph: ExecGraph = in_one_phase(document.graph)
         self.lineages = lineage(self.graph, PastTables.of((before or self).graph))
         self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
+
+    @cached_property
+    def modes(self) -> Mapping[int, ChangelogMode | None]:
+        """By node, the changes that it emits; None where that cannot be determined."""
+        return changelog_modes(self.document.graph)
 
     def operator(self, node: ExecNode) -> Operator:
         return Operator(node.id, self.document.graph.node(node.id).title, self.uids[node.id])
@@ -250,6 +258,12 @@ class StateComparison:
             return None
         filters = old.join_spec.filter_nulls, new.join_spec.filter_nulls
         reason = lost_rows(old_sides, new_sides, move, filters)
+        types = self.old.graph.input_types(old)
+        lost = [
+            [types[j].fields[i].name for i, h in enumerate(old_sides[j].rows.fields) if h not in side.rows.fields]
+            for j, side in zip(move.inputs, new_sides, strict=True)
+        ]
+        reason = reason or self._equal_rows(new, lost)
         ttl = max(self.old.ttls(old), default=0)
         counts_matches = [node.join_spec.join_type != "INNER" for node in (old, new)]
         if any(counts_matches) and ttl:
@@ -259,6 +273,19 @@ class StateComparison:
         if reason is not None:
             return "reset", [reason], None
         return "derive", ["the rows that it has kept pass through the new join"], move
+
+    def _equal_rows(self, new: Join, lost: Sequence[Sequence[str]]) -> str | None:
+        """Why rows of a join have other ages now that fields are gone; None where they have not.
+
+        Args:
+            new: the join.
+            lost: per side, the names of these fields.
+        """
+        keys = new.left_upsert_keys, new.right_upsert_keys
+        for names, has_key, ttl, origin in zip(lost, keys, self.new.ttls(new), self.new.graph.inputs(new), strict=True):
+            if names and not has_key and ttl and self.new.modes.get(origin.id) != INSERT_ONLY:
+                return f"{', '.join(names)} was removed, and a deletion refreshes equal rows"
+        return None
 
     def _same_source(self, old: GroupAggregate, new: GroupAggregate) -> bool:
         """Whether the groups of an aggregate can be made of those of another one: of the same rows, by keys that follow
@@ -427,7 +454,7 @@ class StateComparison:
         old_inputs, new_inputs = self.old.inputs(old), self.new.inputs(new)
         moves: list[tuple[int | None, ...]] = []
         exprs: list[Mapping[int, Rex]] = []
-        lost_fields: list[str] = []
+        lost: list[list[str]] = []
         types = self.old.graph.input_types(old), self.new.graph.input_types(new)
         keys = _only_keys(new)
         for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
@@ -442,8 +469,9 @@ class StateComparison:
             moves.append(
                 tuple(places[i] if i in needed_fields and i not in rexes else None for i in range(len(a.fields)))
             )
-            if keys is None:
-                lost_fields += [types[0][side].fields[i].name for i, h in enumerate(b.fields) if h not in a.fields]
+            some = enumerate(b.fields) if keys is None else ()
+            lost.append([types[0][side].fields[i].name for i, h in some if h not in a.fields])
+        lost_fields = [name for names in lost for name in names]
         if isinstance(new, Join) and isinstance(old, Join) and not _have_same_identity(old, new, moves):
             return "reset", ["its rows are identified by other fields"], None
         follows = [types[1][side].fields[i].name for side, some in enumerate(exprs) for i in some]
@@ -460,6 +488,8 @@ class StateComparison:
                 [f"{', '.join(lost_fields)} was removed, and equal rows are kept as one row with a count"],
                 None,
             )
+        if isinstance(new, Join) and (reason := self._equal_rows(new, lost)) is not None:
+            return "reset", [reason], None
         lost_fields = [name for name in lost_fields if name not in follows]
         reasons = [f"{', '.join(lost_fields)} is no longer kept"] if lost_fields else []
         reasons += [f"{', '.join(follows)} follows from what is kept"] if follows else []
