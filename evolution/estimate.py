@@ -109,7 +109,7 @@ class Survey:
         )
         job, layout = laid_out(job, None, None, 1, str(origin))
         old_nodes = {
-            *self.continuation.operators.values(),
+            *self.continuation.old_operators,
             *(node for node, _ in self.continuation.comparisons.values()),
         }
         self.entries = [entry for entry in self.old.layout.operators if entry.node in old_nodes]
@@ -135,7 +135,9 @@ class Survey:
         rates = Rates.of(self.old)
         costs: dict[int, Cost] = {}
         for node, origin in self.continuation.operators.items():
-            rows, size = sizes.get(origin, (0, 0))
+            move = self.continuation.moves.get(node)
+            parts = [sizes.get(old, (0, 0)) for old in {origin, *(move.nodes if move is not None else ())}]
+            rows, size = (sum(both[place] for both in parts) for place in (0, 1))
             costs[node] = Cost(rows, size, seconds=rates.writing_time(origin, size))
         reading_times: dict[int, float | None] = {}
         running_times: list[float | None] = [cost.seconds for cost in costs.values()]

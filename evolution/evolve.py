@@ -163,7 +163,7 @@ class _Stock:
     @staticmethod
     def of(snapshot: Snapshot, continuation: Continuation, options: Mapping[str, str], ttls: Record) -> _Stock:
         """The state of the operators in a checkpoint that a continuation uses. Raises CheckpointError CKPT024."""
-        old_nodes = set(continuation.operators.values())
+        old_nodes = set(continuation.old_operators)
         old_nodes |= {was for node, (was, _) in continuation.comparisons.items() if node not in continuation.operators}
         states = operator_states(snapshot, continuation.graph, options, ttls)
         states = tuple(state for state in states if state.node.id in old_nodes)

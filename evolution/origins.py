@@ -87,7 +87,13 @@ class Origins:
         number, move = self.of(spec), self.continuation.moves.get(spec.node)
         if number is None:
             return None
+        if move is not None and move.nodes:
+            number = self._number(move.nodes[index])
         return self.entries[number].uid, move.inputs[index] if move is not None and move.inputs else index
+
+    def _number(self, node: int) -> int:
+        """The number of the old operator with this id in its plan."""
+        return next(number for number, entry in enumerate(self.entries) if entry.node == node)
 
     def loads(self, job: JobGraph, layout: Layout, time_zone: str) -> tuple[StateLoad | None, ...]:
         """Per operator where its state comes from; None for one that begins empty. Raises CheckpointError CKPT024."""
@@ -109,22 +115,23 @@ class Origins:
         return tuple(
             None
             if spec.node not in keepers or (number := self.of(spec)) is None
-            else StateLoad(tuple((number, rows) for rows in self._keeper_rows(spec, self.entries[number], time_zone)))
+            else StateLoad(tuple(self._keeper_rows(spec, number, time_zone)))
             for spec in job.operators
         )
 
-    def _keeper_rows(self, spec: OperatorSpec, old: OperatorEntry, time_zone: str) -> Iterator[InputRows]:
-        tables = {table.slot: (name, table) for name, table in old.tables.items()}
+    def _keeper_rows(self, spec: OperatorSpec, number: int, time_zone: str) -> Iterator[tuple[int, InputRows]]:
         move = self.continuation.moves.get(spec.node)
-        for number, schema in enumerate(spec.input_schemas):
-            name, table = tables[move.inputs[number] if move is not None and move.inputs else number]
-            places = range(len(schema)) if move is None else move.fields[number]
+        for position, schema in enumerate(spec.input_schemas):
+            origin = self._number(move.nodes[position]) if move is not None and move.nodes else number
+            tables = {table.slot: (name, table) for name, table in self.entries[origin].tables.items()}
+            name, table = tables[move.inputs[position] if move is not None and move.inputs else position]
+            places = range(len(schema)) if move is None else move.fields[position]
             columns = {column(i): column(was) for i, was in enumerate(places) if was is not None}
             columns = {now: was for now, was in columns.items() if was in table.columns}
             if any(table.columns[was] != schema[now] for now, was in columns.items()):
-                raise misfit(spec, self.folder, f"{name} does not hold the rows of input {number}")
-            further = _computed_fields(move, number, time_zone)
-            yield InputRows(number, name, columns, (), _filters(move, number), time_zone, further)
+                raise misfit(spec, self.folder, f"{name} does not hold the rows of input {position}")
+            further = _computed_fields(move, position, time_zone)
+            yield origin, InputRows(position, name, columns, (), _filters(move, position), time_zone, further)
 
     def _load(self, spec: OperatorSpec, entry: OperatorEntry, number: int, time_zone: str) -> StateLoad:
         """What is made of the state of the old operator with this number. Raises CheckpointError CKPT024."""
@@ -132,8 +139,9 @@ class Origins:
         form = "columns" if move is None else move.form
         conversions: Sequence[Conversion]
         if move is not None and form == "rows":
-            conversions = self._rows(spec, old, move, time_zone)
-        elif move is not None and form == "slices":
+            numbers = [self._number(node) for node in move.nodes] or [number] * len(move.inputs)
+            return StateLoad(tuple((n, self._rows(spec, i, n, move, time_zone)) for i, n in enumerate(numbers)))
+        if move is not None and form == "slices":
             conversions = [self._slices(spec, old, move, time_zone)]
         else:
             keys = None if form in ("columns", "frames", "timed") else spec.kernel.tables[0].lookup
@@ -175,20 +183,17 @@ class Origins:
                     names[SEQUENCE] = SEQUENCE
         return tuple(OldTable(table.name, columns[table.name]) for table in tables)
 
-    def _rows(self, spec: OperatorSpec, old: OperatorEntry, move: Move, time_zone: str) -> list[InputRows]:
-        """The rows of its inputs that the old operator has kept. Raises CheckpointError CKPT024."""
-        old_tables = {table.slot: (name, table) for name, table in old.tables.items()}
-        conversions = []
-        for position, old_input in enumerate(move.inputs):
-            name, table = old_tables[old_input]
-            columns = {column(i): column(old) for i, old in enumerate(move.fields[position]) if old is not None}
-            schema = spec.input_schemas[position]
-            if any(table.columns.get(old) != schema[new] for new, old in columns.items()):
-                raise misfit(spec, self.folder, f"{name} does not hold the rows of input {position}")
-            keys = tuple(spec.fields.keys[position])
-            further = _computed_fields(move, position, time_zone)
-            conversions.append(InputRows(position, name, columns, keys, _filters(move, position), time_zone, further))
-        return conversions
+    def _rows(self, spec: OperatorSpec, position: int, number: int, move: Move, time_zone: str) -> InputRows:
+        """The rows of an input that the old operator with a number has kept. Raises CheckpointError CKPT024."""
+        old_tables = {table.slot: (name, table) for name, table in self.entries[number].tables.items()}
+        name, table = old_tables[move.inputs[position]]
+        columns = {column(i): column(old) for i, old in enumerate(move.fields[position]) if old is not None}
+        schema = spec.input_schemas[position]
+        if any(table.columns.get(old) != schema[new] for new, old in columns.items()):
+            raise misfit(spec, self.folder, f"{name} does not hold the rows of input {position}")
+        keys = tuple(spec.fields.keys[position])
+        further = _computed_fields(move, position, time_zone)
+        return InputRows(position, name, columns, keys, _filters(move, position), time_zone, further)
 
     def _slices(self, spec: OperatorSpec, old: OperatorEntry, move: Move, time_zone: str) -> SliceRows:
         """The slices of windows that the old operator has kept. Raises CheckpointError CKPT024."""

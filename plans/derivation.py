@@ -91,6 +91,7 @@ class StateMove:
         calls: for each aggregate call its source.
         form: how it is moved.
         inputs: per input, the input of the old operator whose rows are used; empty for the same.
+        nodes: per input, the id of that old operator; empty where it is the counterpart.
         filters: per input, conditions on the fields of the old input that rows of the state have to meet.
         tables: per state table its source, where that does not follow from the fields and calls.
         watermark: of slices, the one at which this holds; None for any.
@@ -101,6 +102,7 @@ class StateMove:
     calls: tuple[CallSource, ...] = ()
     form: Form = "columns"
     inputs: tuple[int, ...] = ()
+    nodes: tuple[int, ...] = ()
     filters: tuple[tuple[Rex, ...], ...] = ()
     tables: tuple[TableSource, ...] = ()
     exprs: tuple[Mapping[int, Rex], ...] = ()
@@ -363,59 +365,62 @@ def _is_fixed(rex: Rex) -> bool:
 
 @dataclass(frozen=True)
 class JoinSide:
-    """An input of a join.
+    """An input of a join, whose rows it keeps.
 
     Attributes:
         rows: its lineage.
         types: the types of its fields.
-        keys: the fields of the join key.
+        dropped_keys: fields of which no row is kept where one is NULL, as such a row matches nothing.
+        node: the id of the join.
+        number: the number of the input.
     """
 
     rows: Lineage
     types: Sequence[LogicalType]
-    keys: tuple[int, ...]
+    dropped_keys: tuple[int, ...]
+    node: int
+    number: int
 
 
-def kept_rows(old: Sequence[JoinSide], new: Sequence[JoinSide]) -> StateMove | None:
-    """How a join gets the rows of its inputs from those that another join has kept; None where that one lacks any. The
-    sides may have been swapped, further conditions may hold, and columns may be gone or follow from others."""
-    for order in ((0, 1), (1, 0)):
-        filters: list[tuple[Rex, ...]] = []
-        fields: list[tuple[int | None, ...]] = []
-        expressions: list[Mapping[int, Rex]] = []
-        for j, side in zip(order, new, strict=True):
-            places = range(len(old[j].types))
-            side_filters = filters_over(old[j].rows, side.rows, places, old[j].types)
-            stored_fields = StoredFields.of(old[j].rows, side.rows, places, old[j].types)
-            derived_fields = stored_fields.fields_of(enumerate(side.rows.fields))
-            if side_filters is None or derived_fields is None:
-                break
-            filters.append(side_filters)
-            fields.append(tuple(derived_fields[0].get(i) for i in range(len(side.rows.fields))))
-            expressions.append(derived_fields[1])
-        else:
-            return StateMove(tuple(fields), form="rows", inputs=order, filters=tuple(filters), exprs=tuple(expressions))
-    return None
-
-
-def lost_rows(
-    old: Sequence[JoinSide], new: Sequence[JoinSide], move: StateMove, filters: Sequence[Sequence[bool]]
-) -> str | None:
-    """Why a join may have kept too few rows for another key; None where it has not. Rows whose key is NULL match
-    nothing, and are not kept.
+def kept_rows(old: Sequence[JoinSide], new: Sequence[JoinSide]) -> tuple[StateMove | None, str | None]:
+    """How a join gets the rows of its inputs from those that old joins have kept. Further conditions may hold, and
+    columns may be gone or follow from others.
 
     Args:
-        old, new: the inputs.
-        move: how the rows come from the old ones.
-        filters: for the old join and the new one, whether NULL matches nothing, per key.
+        old: the inputs of old joins. Those at the same place come first.
+        new: the inputs of the join.
+
+    Returns:
+        None where an input was not kept, and why.
     """
-    for side, j in zip(new, move.inputs, strict=True):
-        origin = old[j]
-        values = side.rows.meanings.values
-        dropped_now = {values(side.rows.fields[k]) for k, drops in zip(side.keys, filters[1], strict=True) if drops}
-        dropped_keys = {
-            k for k, drops in zip(origin.keys, filters[0], strict=True) if drops and origin.types[k].nullable
-        }
-        if not {origin.rows.meanings.values(origin.rows.fields[k]) for k in dropped_keys} <= dropped_now:
-            return "rows whose key was NULL were not kept"
-    return None
+    origins: list[JoinSide] = []
+    parts: list[tuple[tuple[int | None, ...], tuple[Rex, ...], Mapping[int, Rex]]] = []
+    reason = None
+    for side in new:
+        for origin in old:
+            places = range(len(origin.types))
+            side_filters = filters_over(origin.rows, side.rows, places, origin.types)
+            stored_fields = StoredFields.of(origin.rows, side.rows, places, origin.types)
+            derived_fields = stored_fields.fields_of(enumerate(side.rows.fields))
+            if side_filters is None or derived_fields is None:
+                continue
+            if not _has_all_rows(origin, side):
+                reason = "rows whose key was NULL were not kept"
+                continue
+            fields = tuple(derived_fields[0].get(i) for i in range(len(side.rows.fields)))
+            origins.append(origin)
+            parts.append((fields, side_filters, derived_fields[1]))
+            break
+        else:
+            return None, reason
+    fields_of_inputs, filters, expressions = zip(*parts, strict=True)
+    inputs, nodes = tuple(o.number for o in origins), tuple(o.node for o in origins)
+    move = StateMove(fields_of_inputs, form="rows", inputs=inputs, nodes=nodes, filters=filters, exprs=expressions)
+    return move, None
+
+
+def _has_all_rows(origin: JoinSide, side: JoinSide) -> bool:
+    """Whether an old join has kept all rows that an input of another one would have kept."""
+    dropped_now = {side.rows.meanings.values(side.rows.fields[k]) for k in side.dropped_keys}
+    dropped_before = {k for k in origin.dropped_keys if origin.types[k].nullable}
+    return {origin.rows.meanings.values(origin.rows.fields[k]) for k in dropped_before} <= dropped_now

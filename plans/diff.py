@@ -18,6 +18,8 @@ from stateplan.common.errors import Place, PlanError
 from stateplan.connectors.history import BACKFILL
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.multi_join import MultiJoin
 from stateplan.execnodes.nodes.opaque import OpaqueNode, unknown_keys
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.plans.backfill import late_begins, obstacle, upstream
@@ -146,10 +148,12 @@ class _Comparison:
         self._changes: dict[int, tuple[Change, ...]] = {}
 
     def run(self) -> PlanDiff:
-        diffs = [self.compare_operator(node) for node in self.new.graph.nodes]
+        diffs = [self.with_joined_rows(self.compare_operator(node)) for node in self.new.graph.nodes]
         sources = {d.new.id for d in diffs if d.new is not None and self.goes_on(d)}
         partners_by_id = {
-            d.new.id: self.partners[d.new.id] for d in diffs if d.new and d.stateful and (d.harmless or d.move)
+            d.new.id: self.old.graph.node(d.move.nodes[0]) if d.move and d.move.nodes else self.partners[d.new.id]
+            for d in diffs
+            if d.new and d.stateful and (d.harmless or d.move)
         }
         diffs = [self.with_history(d, sources, partners_by_id) for d in diffs]
         partner_ids = {node.id for node in self.partners.values()}
@@ -161,6 +165,16 @@ class _Comparison:
         """Whether an operator is a source that continues where the old one stands."""
         assert diff.new is not None
         return diff.reads_on and not self.new.graph.inputs(self.new.graph.node(diff.new.id))
+
+    def with_joined_rows(self, diff: OperatorDiff) -> OperatorDiff:
+        """An operator of the new plan, which may be a join of rows that others have kept."""
+        node = None if diff.new is None else self.new.graph.node(diff.new.id)
+        if diff.verdict != "reset" or not isinstance(node, (Join, MultiJoin)):
+            return diff
+        outcome = self.states.joins_of_several(node)
+        return (
+            diff if outcome is None else replace(diff, verdict=outcome[0], reasons=tuple(outcome[1]), move=outcome[2])
+        )
 
     def with_history(
         self, diff: OperatorDiff, sources: Collection[int], partners_by_id: Mapping[int, ExecNode]

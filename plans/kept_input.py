@@ -18,6 +18,7 @@ from stateplan.execnodes.nodes.exchange import Exchange
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
+from stateplan.execnodes.nodes.multi_join import MultiJoin
 from stateplan.execnodes.nodes.union import Union
 from stateplan.functions.rex import InputRef, Rex
 from stateplan.plans.backfill import expressions
@@ -67,7 +68,7 @@ def _keeps_inputs(graph: ExecGraph, node: ExecNode) -> bool:
         )
     if isinstance(node, Deduplicate):
         return node.keep_last_row and not node.is_rowtime
-    return isinstance(node, ChangelogNormalize)
+    return isinstance(node, (ChangelogNormalize, MultiJoin))
 
 
 def _needs_rows_alone(graph: ExecGraph, node: ExecNode, has_ttl: bool) -> bool:
@@ -78,7 +79,7 @@ def _needs_rows_alone(graph: ExecGraph, node: ExecNode, has_ttl: bool) -> bool:
         return not any(_reads_the_clock(rex) for rex in expressions(node))
     if isinstance(node, GroupAggregate):
         return not has_ttl and "PROCTIME" not in kinds and all(map(merges_exactly, node.agg_calls))
-    return isinstance(node, _PLAIN) or (isinstance(node, Join) and not has_ttl and "PROCTIME" not in kinds)
+    return isinstance(node, _PLAIN) or (isinstance(node, (Join, MultiJoin)) and not has_ttl and "PROCTIME" not in kinds)
 
 
 def _reads_the_clock(rex: Rex) -> bool:

@@ -18,11 +18,12 @@ from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.interval_join import IntervalJoin
 from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.multi_join import MultiJoin
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin
-from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate, WindowedAggregate
+from stateplan.execnodes.nodes.window_aggregates import WindowAggregate, WindowedAggregate
 from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Rex
@@ -42,7 +43,6 @@ from stateplan.plans.derivation import (
     keeps_numbers,
     kept_rows,
     left_out,
-    lost_rows,
     merges_exactly,
 )
 from stateplan.plans.document import PlanDocument
@@ -184,11 +184,8 @@ class StateComparison:
                 self._timed_join(self.old, old), self._timed_join(self.new, new), self.fields(old, new)
             )
         outcome = self.fields(old, new) if was.state == now.state else None
-        in_two_phases = [
-            isinstance(side.document.graph.node(node.id), GlobalWindowAggregate)
-            for side, node in ((self.old, old), (self.new, new))
-        ]
-        other_phases = in_two_phases[0] != in_two_phases[1]
+        names = [s.document.graph.node(n.id).name for s, n in ((self.old, old), (self.new, new))]
+        other_phases = isinstance(new, WindowAggregate) and names[0] != names[1]
         if other_phases or outcome is None or outcome[0] == "reset":
             windows = self._windows(self.old, old), self._windows(self.new, new)
             if windows[0] is not None and windows[1] is not None:
@@ -241,38 +238,48 @@ class StateComparison:
         meaning, ttl = side.lineages[node.id], max(side.ttls(node), default=0)
         return KeyedInput(node, meaning, rows, field_types(row), side.names(node), ttl, has_ttl)
 
-    def _sides(self, side: PlanSide, node: Join) -> list[JoinSide]:
+    @staticmethod
+    def _sides(side: PlanSide, node: Join | MultiJoin) -> list[JoinSide]:
         """The inputs of a join."""
-        keys = node.join_spec.left_keys, node.join_spec.right_keys
-        types = side.graph.input_types(node)
-        return [
-            JoinSide(rows, field_types(row), tuple(key))
-            for rows, row, key in zip(side.inputs(node), types, keys, strict=True)
-        ]
+        rows, types = side.inputs(node), [field_types(row) for row in side.graph.input_types(node)]
+        dropped_keys = [_dropped_keys(node, i) for i in range(len(rows))]
+        return [JoinSide(*parts, node.id, i) for i, parts in enumerate(zip(rows, types, dropped_keys, strict=True))]
 
     def joins(self, old: Join, new: Join) -> Outcome | None:
         """A join of rows that another join has kept; None where it has not."""
         old_sides, new_sides = self._sides(self.old, old), self._sides(self.new, new)
-        move = kept_rows(old_sides, new_sides)
-        if move is None:
+        moves = [kept_rows(sides, new_sides) for sides in (old_sides, old_sides[::-1])]
+        move, reason = next((each for each in moves if each[0] is not None), moves[0])
+        reason = next((reason for _, reason in moves if reason is not None), None) if move is None else None
+        if move is None and reason is None:
             return None
-        filters = old.join_spec.filter_nulls, new.join_spec.filter_nulls
-        reason = lost_rows(old_sides, new_sides, move, filters)
-        types = self.old.graph.input_types(old)
-        lost = [
-            [types[j].fields[i].name for i, h in enumerate(old_sides[j].rows.fields) if h not in side.rows.fields]
-            for j, side in zip(move.inputs, new_sides, strict=True)
-        ]
-        reason = reason or self._equal_rows(new, lost)
+        if move is not None:
+            types = self.old.graph.input_types(old)
+            lost = [
+                [types[j].fields[i].name for i, h in enumerate(old_sides[j].rows.fields) if h not in side.rows.fields]
+                for j, side in zip(move.inputs, new_sides, strict=True)
+            ]
+            reason = self._equal_rows(new, lost)
         ttl = max(self.old.ttls(old), default=0)
         counts_matches = [node.join_spec.join_type != "INNER" for node in (old, new)]
         if any(counts_matches) and ttl:
             reason = f"rows that have expired after {format_ttl(ttl)} may have matched"
         elif counts_matches[0] and any(self.new.ttls(new)):
             reason = "matches have refreshed the rows that get a TTL now"
-        if reason is not None:
-            return "reset", [reason], None
-        return "derive", ["the rows that it has kept pass through the new join"], move
+        if reason is not None or move is None:
+            return "reset", [reason or ""], None
+        return "derive", ["the rows that it has kept pass through the new join"], replace(move, nodes=())
+
+    def joins_of_several(self, new: Join | MultiJoin) -> Outcome | None:
+        """A join of rows that several old joins have kept, or one with other inputs; None where they have not."""
+        nodes = [node for node in self.old.graph.nodes if isinstance(node, (Join, MultiJoin))]
+        nodes = [node for node in nodes if not any((*self.old.ttls(node), *self.new.ttls(new)))]
+        sides = [side for node in nodes for side in self._sides(self.old, node)]
+        move, _ = kept_rows(sides, self._sides(self.new, new))
+        if move is None:
+            return None
+        names = " and ".join(str(self.old.operator(self.old.graph.node(i))) for i in sorted(set(move.nodes)))
+        return "derive", [f"the rows that {names} kept pass through it"], move
 
     def _equal_rows(self, new: Join, lost: Sequence[Sequence[str]]) -> str | None:
         """Why rows of a join have other ages now that fields are gone; None where they have not.
@@ -554,6 +561,17 @@ def _places(old: Sequence[str], new: Sequence[str], keys: Iterable[tuple[int, in
             candidates = (place for place, other in enumerate(old) if other == values)
             places[i] = min(candidates, key=lambda place: (place in taken, place != i))
     return places
+
+
+def _dropped_keys(node: Join | MultiJoin, number: int) -> tuple[int, ...]:
+    """The fields of an input that have no NULL in the rows that a join keeps."""
+    if isinstance(node, Join):
+        spec = node.join_spec
+        keys = (spec.left_keys, spec.right_keys)[number]
+        return tuple(key for key, drops in zip(keys, spec.filter_nulls, strict=True) if drops)
+    if number == 0 and set(node.join_types[1:]) == {"LEFT"}:
+        return ()
+    return tuple(node.input_properties[number].required_distribution.keys)
 
 
 def _calls(node: GroupAggregate) -> Iterator[tuple[AggCall, bool]]:

@@ -205,9 +205,15 @@ def _continuation(
 
     pairs = [(o, o.old.id, o.new.id) for o in diff.operators if o.old is not None and o.new is not None]
     sinks = {node.id for node in document.graph.sinks}
+    operators = {
+        new_id: was for o, was, new_id in pairs if o.stateful and (o.harmless or (o.move and o.verdict in usable))
+    }
+    for o in diff.operators:
+        if o.new is not None and o.move is not None and o.move.nodes and o.verdict in usable:
+            operators[o.new.id] = o.move.nodes[0]
     return Continuation(
         old.graph,
-        {new_id: was for o, was, new_id in pairs if o.stateful and (o.harmless or (o.move and o.verdict in usable))},
+        operators,
         {new_id: was for o, was, new_id in pairs if _goes_on(document, o, new_id)},
         {new_id: was for o, was, new_id in pairs if new_id in sinks},
         {o.new.id: o.move for o in diff.operators if o.new is not None and o.move is not None},

@@ -104,6 +104,9 @@ class Move(Protocol):
     def inputs(self) -> Sequence[int]: ...
 
     @property
+    def nodes(self) -> Sequence[int]: ...
+
+    @property
     def filters(self) -> Sequence[Sequence[Rex]]: ...
 
     @property
@@ -150,6 +153,12 @@ class Continuation:
     may_begin_empty: bool = False
     corrected: Mapping[int, int | None] = field(default_factory=dict)
     leaves_sources: bool = False
+
+    @property
+    def old_operators(self) -> frozenset[int]:
+        """The old operators whose state is used."""
+        moves = (self.moves[node] for node in self.operators if node in self.moves)
+        return frozenset(self.operators.values()).union(*(move.nodes for move in moves))
 
     @staticmethod
     def same(graph: ExecGraph) -> Continuation:

@@ -106,7 +106,10 @@ class MultiJoinKernel(Kernel):
 
     def keys(self, inputs: Frames) -> list[pl.DataFrame | None]:
         """As all inputs meet: every common key of the batch, asked of every input."""
-        filled_inputs = [(side, frame) for side, frame in zip(self._sides, inputs, strict=True) if frame.height]
+        frames = self._with_keys(inputs)
+        filled_inputs = [(side, frame) for side, frame in zip(self._sides, frames, strict=True) if frame.height]
+        if not filled_inputs:
+            return [None] * len(frames)
         out: list[pl.DataFrame | None] = []
         for own in self._sides:
             if not own.keys:
@@ -129,7 +132,8 @@ class MultiJoinKernel(Kernel):
         before: list[pl.DataFrame] = []
         changes: list[pl.DataFrame | None] = []
         after: list[pl.DataFrame] = []
-        for side, frame, state_rows in zip(self._sides, inputs, state, strict=True):
+        frames = self._with_keys(inputs)
+        for side, frame, state_rows in zip(self._sides, frames, state, strict=True):
             rows = state_rows[side.fields]
             if not frame.height:
                 upserts.append(None)
@@ -148,6 +152,17 @@ class MultiJoinKernel(Kernel):
             after.append(pl.concat([without(rows, change.removals), change.new], rechunk=True))
         out = self._changed_rows(before, changes, after, now)
         return Step(self._output(out, any(KIND in frame.columns for frame in inputs)), upserts, deletes)
+
+    def _with_keys(self, inputs: Frames) -> list[pl.DataFrame]:
+        """The rows that may come out: those with a common key, and those of the first input that need none."""
+        return [
+            frame if self.keeps_nulls(i) else frame.drop_nulls(side.keys) if side.keys else frame
+            for i, (side, frame) in enumerate(zip(self._sides, inputs, strict=True))
+        ]
+
+    def keeps_nulls(self, number: int) -> bool:
+        """Whether rows of an input are kept whose common key is NULL."""
+        return number == 0 and set(self.join_types[1:]) == {"LEFT"}
 
     @property
     def _is_inner(self) -> bool:

@@ -11,12 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from stateplan.common.errors import CheckpointError
-from stateplan.common.ttl import TtlConfig
 from stateplan.connectors.splits import AssignedSplit, RangeSplit
 from stateplan.evolution.conversion import StateLoad, loading
 from stateplan.evolution.kept_rows import KeptFile, WriteRows, kept_sources, without_ways_to
@@ -28,11 +26,10 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.state_comparison import PastState
 from stateplan.plans.verdicts import severity
 from stateplan.runtime.checkpoint.slots import Continuation, OperatorEntry, laid_out
-from stateplan.runtime.clocks import instants
 from stateplan.runtime.exchange import blobs_of, decode, rows_of
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.stored_state import SlotStates, StoredOperator, stored_time
-from stateplan.runtime.kernel import ACCESS_TIME, NO_WATERMARK
+from stateplan.runtime.kernel import NO_WATERMARK
 from stateplan.runtime.local.levels import LocalLevels
 from stateplan.runtime.local.splits import micro_batches
 from stateplan.runtime.state.keyed_state import KeyedState
@@ -136,18 +133,17 @@ class Play:
                     changes.append(f"{sink} {('+I', '-U', '+U', '-D')[kind]} {tuple(row.values())}")
         return sorted(changes)
 
-    def states(self, without: Collection[str] = ()) -> dict[str, list[str]]:
-        """The rows of each state table that has any, but for deleted and expired ones, as text and sorted, with their
-        age if it matters, and ``without`` these columns."""
+    def states(self, without: Collection[str] = (), now: int | None = None) -> dict[str, list[str]]:
+        """The rows of each state table that has any, but for deleted ones, as text and sorted, with their age if it
+        matters, ``without`` these columns, and without rows that have expired ``now``."""
         out: dict[str, list[str]] = {}
-        played = instants(self.job)[: self.stop]
         for spec, state in self._states():
             ages = ["@t"] if any(config.ttl for config in spec.ttl) else []
             for table in spec.kernel.tables:
                 rows = current_rows(table, state)
-                config = spec.ttl[table.slot] if table.slot < len(spec.ttl) else TtlConfig()
-                if config.ttl and rows.height and played and not config.by_event_time:
-                    rows = rows.filter(pl.col(ACCESS_TIME) > played[-1] - config.ttl)
+                ttl = spec.ttl[table.slot].ttl if table.slot < len(spec.ttl) else 0
+                if rows.height and ttl and now is not None:
+                    rows = rows.filter(rows["@t"] + ttl > now)
                 names = [name for name in (*table.schema, *ages) if name not in (*_NUMBERS, *without)]
                 texts = [str(row) for row in rows[names].rows()] if rows.height else []
                 out.setdefault(f"{spec.name}.{table.name}", []).extend(texts)
@@ -194,14 +190,12 @@ class Play:
             same = Continuation(document.graph, {node: node for node in continuation.keepers}, {})
             stocks.append((self._from_kept_rows(document, continuation), same))
         new = Play(document, self.job.key_groups)
-        new.stop = self.stop
         copies = Origins(continuation, self.layout.operators, "memory").copies(new.job)
         _send(new, [(self, continuation), *stocks])
         if not copies:
             return new, notes
         others = {node: old for node, old in continuation.operators.items() if node not in copies}
         with_copies = Play(document, self.job.key_groups, continuation, copies)
-        with_copies.stop = self.stop
         for label in (slot_label(entry.first + g) for entry in copies.values() for g in range(self.job.key_groups)):
             if label in self.levels.stores:
                 with_copies.levels.stores[label] = copy.deepcopy(self.levels.stores[label])

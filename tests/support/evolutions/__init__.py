@@ -159,11 +159,13 @@ def outcome_of(pair: Pair, folder: Path) -> str:
     # In one phase, a group starts over that was empty in between, also within a micro-batch. Kept rows do not say when.
     by_keepers = any(o.keepers for o in compare(pair.old.plan, pair.new.plan).operators)
     without = (BORN,) if by_keepers or _has_phases(pair.old.plan) != _has_phases(pair.new.plan) else ()
-    state, stop = _states(new, without), _batches(new, pair.stop)
+    # Derived state still has rows that expire with new TTLs; state from history may not.
+    now = pair.stop if pair.before_ttl != pair.new else None
+    state, stop = _states(new, without, now), _batches(new, pair.stop)
     changes = new.run(stop)
     differences = []
     for whole in _references(pair, stop):
-        wanted = _states(whole, without)
+        wanted = _states(whole, without, now)
         wanted_changes = whole.run(stop)
         if (state, changes) == (wanted, wanted_changes):
             states = [o.verdict for o in compare(pair.old.plan, pair.new.plan, old.past({})).operators if o.stateful]
@@ -183,9 +185,9 @@ def _references(pair: Pair, stop: int) -> Iterator[Play]:
         yield before.evolve(pair.new.plan)[0]
 
 
-def _states(play: Play, without: Collection[str]) -> dict[str, list[str]]:
-    """The tables that have rows."""
-    return {name: table_rows for name, table_rows in play.states(without).items() if table_rows}
+def _states(play: Play, without: Collection[str], now: int | None) -> dict[str, list[str]]:
+    """The tables that have rows that have not expired ``now``."""
+    return {name: table_rows for name, table_rows in play.states(without, now).items() if table_rows}
 
 
 def _has_phases(document: PlanDocument) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from tests.support.evolutions.making import BOUNDS, JOINS, LINEAR, MINI_BATCH, SPANS, TTLS, Maker
+from tests.support.evolutions.making import BOUNDS, JOINS, LINEAR, MINI_BATCH, MULTI_JOIN, SPANS, TTLS, Maker
 from tests.support.evolutions.queries import (
     Aggregate,
     Calc,
@@ -95,7 +95,14 @@ class Editor:
     # -- programs ----------------------------------------------------------------------------------------------------
 
     def _of_program(self) -> list[Edit]:
-        return [self.mini_batch, self.phases, self.sink_added, self.sink_removed, self.widen]
+        return [self.mini_batch, self.multi_join, self.phases, self.sink_added, self.sink_removed, self.widen]
+
+    def multi_join(self) -> None:
+        """Joins on one key as one operator, or as several again."""
+        if not any(isinstance(node, Join) for node in self.program.walk()):
+            raise UnfitError
+        if self.program.options.pop(MULTI_JOIN, None) is None:
+            self.program.options[MULTI_JOIN] = "true"
 
     def phases(self) -> None:
         """Aggregates of windows in one phase, or in two again."""
@@ -238,6 +245,7 @@ class Editor:
             lambda: setattr(node, "kind", self.rng.choice(JOINS)),
             lambda: self.swap(node),
             lambda: self.to_semi(node),
+            self.multi_join,
             lambda: self.add(node.keys, self.make.pair(sides["l"], sides["r"])),
             lambda: self.remove(node.keys, 1),
             lambda: self.change(node.keys, self.make.pair(sides["l"], sides["r"])),
@@ -311,6 +319,7 @@ class Editor:
             lambda: setattr(node, "limit", self.rng.choice((1, 2, 3, 4))),
             lambda: setattr(node, "limit", self.rng.choice((1, 2, 3, 4))),
             lambda: setattr(node, "order", flipped),
+            lambda: setattr(node, "offset", self.rng.choice((0, 1))),
             lambda: self.remove(node.output, 1),
             lambda: self.add(node.output, self.make.one(columns, "ils")),
             lambda: setattr(node, "shown", not node.shown),

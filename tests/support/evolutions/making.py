@@ -139,6 +139,7 @@ class Maker:
             (0.4, self.distinct),
             (2.5, self.join),
             (1.0, self.interval),
+            (0.6, self.chain),
             (1.0, self.semi),
             (1.2, self.top),
             (1.2, self.deduplicate),
@@ -190,6 +191,24 @@ class Maker:
             made.ttl = {self.rng.choice("lr"): self.rng.choice(TTLS)}
         return made
 
+    def chain(self, depth: int) -> Join:
+        """Joins of three tables on one key."""
+        key = self.rng.choice(("k", "k", "v", "g"))
+        made: Node = self.table()
+        names = [key]
+        for number in range(2):
+            other = self.table()
+            output = self.output(made.columns(), other.columns())
+            output = [(side, column, f"{side}{number}_{column}") for side, column, _ in output]
+            output += (
+                [("l", names[0], f"l{number}_{names[0]}")] if ("l", names[0]) not in {o[:2] for o in output} else []
+            )
+            kind = self.rng.choice(("JOIN", "JOIN", "LEFT JOIN"))
+            made = Join(made, other, kind, [(names[0], key)], output)
+            names = [f"l{number}_{names[0]}"]
+        assert isinstance(made, Join)
+        return made
+
     def interval(self, depth: int) -> Interval:
         left, right = self.table("ab"), self.table("ab")
         if self.chance(0.3):
@@ -218,9 +237,8 @@ class Maker:
         self.rng.shuffle(ordered)
         order = [(c, self.rng.choice(("ASC", "DESC"))) for c in ordered]
         output = self.some(ordered, 0.8, 1)
-        return Rank(
-            below, self.some(self.of(columns, "is"), 0.4), order, output, self.rng.choice((1, 2, 3)), self.chance(0.2)
-        )
+        keys, limit = self.some(self.of(columns, "is"), 0.4), self.rng.choice((1, 2, 3))
+        return Rank(below, keys, order, output, limit, self.chance(0.2), int(self.chance(0.15)))
 
     def deduplicate(self, depth: int) -> Rank:
         below = self.query(depth) if self.chance(0.3) else self.table("aab")
@@ -281,6 +299,8 @@ class Maker:
             options["table.exec.state.ttl"] = self.rng.choice(TTLS)
         if self.chance(0.12):
             options |= MINI_BATCH
+        if self.chance(0.1):
+            options[MULTI_JOIN] = "true"
         return Program(queries, options)
 
     def other_table(self, name: str) -> str:
@@ -288,6 +308,7 @@ class Maker:
         return self.rng.choice([n for n in COLUMNS if n != name and (n in APPENDS or name not in APPENDS)])
 
 
+MULTI_JOIN = "table.optimizer.multi-join.enabled"
 MINI_BATCH = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "1 s",

@@ -271,6 +271,7 @@ class Rank(Node):
     output: list[str]
     limit: int
     shown: bool = False
+    offset: int = 0
 
     def columns(self) -> Columns:
         below = self.below.columns()
@@ -288,7 +289,8 @@ class Rank(Node):
         part = f"PARTITION BY {', '.join(self.keys)} " if self.keys else ""
         order = ", ".join(f"{c} {way}" for c, way in self.order)
         number = f"SELECT *, ROW_NUMBER() OVER ({part}ORDER BY {order}) AS rn FROM {self.below.item()}"
-        return f"SELECT {', '.join(names)} FROM ({number}) WHERE rn <= {self.limit}"
+        after = f" AND rn > {self.offset}" if self.offset else ""
+        return f"SELECT {', '.join(names)} FROM ({number}) WHERE rn <= {self.limit}{after}"
 
 
 @dataclass
