@@ -1,6 +1,8 @@
-"""Aggregates in two phases as what they are in one: their state is the same, under another name.
+"""Aggregates in two phases as what they are in one, and GROUP BY TUMBLE as what it is with a window function: their
+state is the same, under another name.
 
-So a plan is compared with one that was compiled with or without mini-batch, or with another strategy for phases.
+So a plan is compared with one that was compiled with or without mini-batch, with another strategy for phases, or from
+other SQL for the same windows.
 """
 
 from __future__ import annotations
@@ -14,15 +16,32 @@ from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.exchange import Exchange
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate, LocalGroupAggregate
-from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate, LocalWindowAggregate, WindowAggregate
+from stateplan.execnodes.nodes.window_aggregates import (
+    GlobalWindowAggregate,
+    GroupWindowAggregate,
+    LocalWindowAggregate,
+    WindowAggregate,
+)
+from stateplan.execnodes.windows import SessionWindow, Windowing, group_windowing
 from stateplan.functions.rex import InputRef
 
 
 def in_one_phase(graph: ExecGraph) -> ExecGraph:
     """A plan whose aggregates in two phases are in one: a projection that adds the key to the row, which is how the
-    state of a global phase numbers it, and an aggregate by these fields. Ids stay."""
+    state of a global phase numbers it, and an aggregate by these fields. Ids stay. GROUP BY TUMBLE or HOP becomes an
+    aggregate of the windows of a function."""
     nodes = [new for node in graph.nodes if isinstance(node, _GLOBAL_PHASES) for new in _parts(graph, node)]
+    nodes += [new for node in graph.nodes if isinstance(node, GroupWindowAggregate) for new in _windows(node)]
     return graph.replace(nodes) if nodes else graph
+
+
+def _windows(node: GroupWindowAggregate) -> Iterator[WindowAggregate]:
+    """What takes the place of GROUP BY TUMBLE or HOP by event time; nothing for windows of another kind, or that are
+    emitted more than once."""
+    windowing = group_windowing(node.window, node.grouping)
+    if windowing is None or not windowing.is_rowtime or isinstance(windowing.window, SessionWindow) or node.emit:
+        return
+    yield _window_aggregate(node, node.grouping, windowing)
 
 
 _GLOBAL_PHASES = GlobalGroupAggregate, GlobalWindowAggregate
@@ -47,22 +66,24 @@ def _parts(graph: ExecGraph, node: GlobalGroupAggregate | GlobalWindowAggregate)
             projection=tuple(InputRef(field.type, i) for i, field in enumerate(row.fields)),
         )
         yield exchange.replace(output_type=row)
-        yield _window_aggregate(node, local)
+        yield _window_aggregate(node, local.grouping, local.windowing)
     if isinstance(node, GlobalGroupAggregate) and isinstance(local, LocalGroupAggregate):
         yield from _group_aggregate(node, exchange, local, row)
 
 
-def _window_aggregate(node: GlobalWindowAggregate, local: LocalWindowAggregate) -> WindowAggregate:
-    """The aggregate of windows that takes the place of both phases."""
+def _window_aggregate(
+    node: GlobalWindowAggregate | GroupWindowAggregate, grouping: tuple[int, ...], windowing: Windowing
+) -> WindowAggregate:
+    """The aggregate of windows that takes the place of another one."""
     return WindowAggregate(
         id=node.id,
         type="stream-exec-window-aggregate_1",
         configuration=node.configuration,
         input_properties=node.input_properties,
         output_type=node.output_type,
-        grouping=local.grouping,
+        grouping=grouping,
         agg_calls=node.agg_calls,
-        windowing=local.windowing,
+        windowing=windowing,
         named_window_properties=node.named_window_properties,
         need_retraction=node.need_retraction,
         state=node.state,

@@ -49,6 +49,30 @@ def windows(kind: str, *lengths: int, keys: str = "", calls: str = "COUNT(*), SU
 STOPS = (1, 2, 3, 4, 5)
 
 
+def grouped(kind: str, *lengths: int, calls: str = "COUNT(*), SUM(amount), 0") -> str:
+    """An aggregate of windows as GROUP BY has them; lengths in seconds."""
+    intervals = ", ".join(f"INTERVAL '{n}' SECOND" for n in lengths)
+    text = f"(ts, {intervals})"
+    start = f"CAST({kind}_START{text} AS STRING)"
+    return f"INSERT INTO out1 SELECT {start}, {calls} FROM orders GROUP BY {kind}{text}, product"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (grouped("TUMBLE", 10), grouped("TUMBLE", 10, calls="AVG(amount), COUNT(amount), 0")),
+        (grouped("HOP", 5, 10), grouped("TUMBLE", 10)),
+        (grouped("TUMBLE", 10), windows("TUMBLE", 10, keys="product")),
+        (windows("HOP", 5, 10, keys="product, shop"), grouped("HOP", 5, 10)),
+    ],
+)
+@pytest.mark.parametrize("phase", ["", ONE_PHASE])
+def test_windows_of_group_by_are_those_of_a_function(before: str, after: str, phase: str, tables: Tables) -> None:
+    if "AVG" in after:
+        before = before.replace("SUM(amount), 0", "SUM(amount), COUNT(amount)").replace("SUM(", "AVG(")
+    assert goes_on(tables, phase + before, phase + after, stops=STOPS) == "derive"
+
+
 @pytest.mark.parametrize("phases", [("", ONE_PHASE), (ONE_PHASE, "")])
 @pytest.mark.parametrize(
     ("before", "after"),
