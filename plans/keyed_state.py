@@ -124,15 +124,19 @@ def _end(old: KeyedInput, new: KeyedInput) -> tuple[int | None, str | None]:
         ]
         same_order = orders[0] == orders[1]
         return None, None if same_order or not ttl else "rows of equal order have refreshed each other"
-    if now.output_row_number and not was.output_row_number:
+    by_number = [
+        node.output_row_number or (node_range.start > 1)
+        for node, node_range in ((was, was.rank_range), (now, now.rank_range))
+    ]
+    if by_number[1] and not by_number[0]:
         return None, "rows of equal order behind the last one were not kept"
-    if end == before and was.output_row_number == now.output_row_number:
+    if end == before and by_number[0] == by_number[1]:
         return None, None
     if end > before:
         return None, f"rows behind the first {before} of each partition were not kept"
     if ttl:
         return None, f"which rows have expired after {format_ttl(ttl)} depends on the number of rows kept"
-    if now.output_row_number or now.rank_range.start > 1:
+    if by_number[1]:
         return None, "with their numbers, rows behind the last one are kept if they are of equal order"
     if isinstance(now.rank_strategy, UpdateFastStrategy) and (end == 1 or old.has_ttl or new.has_ttl):
         return None, "updates may have moved rows of equal order"

@@ -382,10 +382,9 @@ def _groups(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -
     elif isinstance(node, Rank):
         del parts["partition"]
         if isinstance(node.rank_range, ConstantRange):
-            parts["rankRange"] = node.rank_range.start
-            del parts["outputRowNumber"]
+            del parts["rankRange"], parts["outputRowNumber"]
             if isinstance(node.rank_strategy, RetractStrategy):
-                del parts["rankRange"], parts["orderBy"]
+                del parts["orderBy"]
     else:
         return ""
     return _hash("keyed", parts, inputs[0].origin)

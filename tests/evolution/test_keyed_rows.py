@@ -51,6 +51,10 @@ def tables(tmp_path: Path) -> Tables:
     return tables
 
 
+NUMBERED = (
+    "INSERT INTO out1 SELECT product, id, amount, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY product "
+    "ORDER BY amount) AS n FROM orders) WHERE n <= 3"
+)
 SWAPPED = "(SELECT shop, product, id, amount, arrived FROM orders)"
 
 
@@ -112,6 +116,14 @@ def test_a_smaller_top_n_keeps_the_first_rows(tables: Tables) -> None:
         (first("amount", "product", n="n <= 3"), first("amount", "product", n="n <= 2"), "derive"),
         (first("amount", "product", n="n <= 3"), first("amount", "product", n="n = 1"), "derive"),
         (
+            first("amount", "product", n="n > 1 AND n <= 3"),
+            first("amount", "product", n="n > 2 AND n <= 3"),
+            "stateless",
+        ),
+        (first("amount", "product", n="n > 1 AND n <= 3"), first("amount", "product", n="n <= 3"), "derive"),
+        (first("amount", "product", n="n > 1 AND n <= 3"), first("amount", "product", n="n <= 2"), "derive"),
+        (first("amount", "product", n="n > 1 AND n <= 3"), NUMBERED, "stateless"),
+        (
             first("amount", "product, shop", n="n <= 3"),
             swapped(first("amount", "product, shop", "WHERE product <> 'pear'", "product, 0, amount, 0", "n <= 2")),
             "derive",
@@ -166,6 +178,7 @@ def test_rows_keep_their_age(tables: Tables) -> None:
     ("before", "after", "reason"),
     [
         (first("amount", "product", n="n <= 2"), first("amount", "product", n="n <= 3"), "were not kept"),
+        (first("amount", "product", n="n <= 3"), first("amount", "product", n="n > 1 AND n <= 3"), "of equal order"),
         (first("amount", "product", n="n <= 2"), first("amount DESC", "product", n="n <= 2"), "orderBy"),
         (first("amount", "product", n="n <= 2"), first("amount", "shop", n="n <= 2"), "its keys or values changed"),
         (
