@@ -36,6 +36,9 @@ C = "SELECT id, amount, COUNT(*) AS n, SUM(price) AS m FROM orders GROUP BY id, 
 FIRST = "SELECT *, ROW_NUMBER() OVER (PARTITION BY product ORDER BY amount) AS r FROM orders"
 LAST = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY arrived DESC) AS r FROM orders"
 MOST = f"SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS r FROM ({A})"
+LAST_ROWS = "WINDOW w AS (PARTITION BY product ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
+ALL_ROWS = "WINDOW w AS (PARTITION BY product ORDER BY ts)"
+NEAR = "o.id = p.id AND o.ts BETWEEN p.ts - INTERVAL '2' SECOND AND p.ts"
 REWRITTEN = {
     "left join by unique keys": (
         f"SELECT a.p, a.n, b.m, b.x FROM ({A}) AS a LEFT JOIN ({B}) AS b ON a.p = b.p",
@@ -65,6 +68,22 @@ REWRITTEN = {
         "SELECT product, AVG(amount), MIN(price), COUNT(amount) FILTER (WHERE id > 1), MAX(id) FROM orders "
         "GROUP BY product",
         "SELECT MAX(id), COUNT(amount) FILTER (WHERE id > 1), product, AVG(amount) FROM orders GROUP BY product",
+    ),
+    "aggregates in order": (
+        "SELECT id, LISTAGG(product), COUNT(*), LAST_VALUE(amount), STDDEV_POP(price) FROM orders GROUP BY id",
+        "SELECT id, STDDEV_POP(price), LAST_VALUE(amount), LISTAGG(product) FROM orders GROUP BY id",
+    ),
+    "rows and calls of frames": (
+        f"SELECT id, amount, price, SUM(amount) OVER w, MAX(price) OVER w, COUNT(id) OVER w FROM orders {LAST_ROWS}",
+        f"SELECT id, price, MAX(price) OVER w, SUM(amount) OVER w FROM orders {LAST_ROWS}",
+    ),
+    "calls of all rows so far": (
+        f"SELECT id, price, SUM(amount) OVER w, MAX(price) OVER w, COUNT(id) OVER w FROM orders {ALL_ROWS}",
+        f"SELECT id, price, MAX(price) OVER w, SUM(amount) OVER w FROM orders {ALL_ROWS}",
+    ),
+    "outer interval join": (
+        f"SELECT o.id, o.amount, p.price, p.product FROM orders AS o FULL JOIN purchases AS p ON {NEAR}",
+        f"SELECT p.price, o.id FROM orders AS o FULL JOIN purchases AS p ON {NEAR}",
     ),
     "aggregates of updates": (
         f"SELECT n, COUNT(*), SUM(q), AVG(q) FROM ({A}) GROUP BY n",
