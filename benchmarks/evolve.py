@@ -1,6 +1,6 @@
 """Time of a new checkpoint for a changed plan next to a rescale of the same state.
 
-    python -m benchmarks.evolve [--keys 500000] [--query dedup|join|sums] [--parallelism 2] [--rounds 5]
+    python -m benchmarks.evolve [--keys 500000] [--query dedup|join|sums|double] [--parallelism 2] [--rounds 5]
 
 Fills the state of a query. Then, in turns, in one Spark that has done both before, a job starts from this checkpoint
 
@@ -10,7 +10,7 @@ Fills the state of a query. Then, in turns, in one Spark that has done both befo
 
 There is no input left, so a job ends once its state is ready. Prints the seconds and the processor time of each start,
 and the ratios of the medians. The changed plans of ``dedup`` and ``join`` use the state as it is stored; that of
-``sums`` has one aggregate fewer, so its state has other columns.
+``sums`` has one aggregate fewer, so its state has other columns; that of ``double`` computes its sums from old ones.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ QUERIES = {
     "dedup": (_DEDUP, f"SELECT k, v FROM ({_DEDUP}) WHERE v > 5"),
     "join": (_JOIN, f"SELECT k, v FROM ({_JOIN}) WHERE v > 5"),
     "sums": (f"SELECT k, s + n FROM ({_SUM.replace('SUM(v)', 'SUM(v) AS s, COUNT(v) AS n')})", _SUM),
+    "double": (_SUM, _SUM.replace("SUM(v)", "SUM(v * 2)")),
 }
 """A query and the changed one."""
 
