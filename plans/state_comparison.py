@@ -100,9 +100,13 @@ class PlanSide:
         self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
 
     @cached_property
-    def modes(self) -> Mapping[int, ChangelogMode | None]:
+    def _modes(self) -> Mapping[int, ChangelogMode | None]:
         """By node, the changes that it emits; None where that cannot be determined."""
         return changelog_modes(self.document.graph)
+
+    def deletes_rows(self, node: ExecNode, side: int) -> bool:
+        """Whether an input of a node may delete or update rows."""
+        return self._modes.get(self.graph.inputs(node)[side].id) != INSERT_ONLY
 
     def operator(self, node: ExecNode) -> Operator:
         return Operator(node.id, self.document.graph.node(node.id).title, self.uids[node.id])
@@ -289,8 +293,8 @@ class StateComparison:
             lost: per side, the names of these fields.
         """
         keys = new.left_upsert_keys, new.right_upsert_keys
-        for names, has_key, ttl, origin in zip(lost, keys, self.new.ttls(new), self.new.graph.inputs(new), strict=True):
-            if names and not has_key and ttl and self.new.modes.get(origin.id) != INSERT_ONLY:
+        for side, (names, has_key, ttl) in enumerate(zip(lost, keys, self.new.ttls(new), strict=True)):
+            if names and not has_key and ttl and self.new.deletes_rows(new, side):
                 return f"{', '.join(names)} was removed, and a deletion refreshes equal rows"
         return None
 
@@ -440,6 +444,8 @@ class StateComparison:
         if ttl:
             reason = f"groups that have expired after {format_ttl(ttl)} are missing in larger groups"
             return "reset", [reason], None
+        if merges and any(self.new.ttls(new)) and new.need_retraction:
+            return "reset", ["groups that were deleted have refreshed larger groups, which get a TTL now"], None
         if merges and move.tables and self.old.state_name(old) != self.new.state_name(new):
             return "reset", ["groups cannot be merged and get other phases at once"], None
         merges_values = merges and len(move.tables) > 1
