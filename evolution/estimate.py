@@ -142,8 +142,8 @@ class Survey:
         reading_times: dict[int, float | None] = {}
         running_times: list[float | None] = [cost.seconds for cost in costs.values()]
         for node, sources in self._pieces.items():
-            keepers = self.continuation.keepers.get(node, frozenset())
-            nodes = [self.continuation.operators[keeper] for keeper in keepers]
+            keepers = self.continuation.keepers_of(self.continuation.keepers.get(node, frozenset()))
+            nodes = [*keepers]
             nodes += [was for was, _ in [self.continuation.comparisons.get(node, (None, ()))] if was is not None]
             kept_sizes = [sizes.get(was, (0, 0)) for was in nodes]
             read = history_cost(piece for pieces in sources.values() for piece in pieces)
@@ -156,7 +156,7 @@ class Survey:
                 for source, origin in origins.items()
             }
             times = {source: rates.reading_time(origin, heights[source]) for source, origin in origins.items()}
-            rows_kept = sum(sizes.get(self.continuation.operators[keeper], (0, 0))[0] for keeper in keepers)
+            rows_kept = sum(sizes.get(keeper, (0, 0))[0] for keeper in keepers)
             time = rates.running_time(self._makers[node], _sum([rows_kept, *heights.values()]))
             reading_times |= times
             running_times.append(time)

@@ -113,7 +113,7 @@ class History:
         sinks: what takes the place of sinks, by node of the plan; the others get nothing.
         begins: for each source of the new plan whose history begins later than the source, when; ms.
         tables: the tables that hold rows of its sources.
-        keepers: operators of the new plan that are given rows that they have kept in place of their inputs.
+        keepers: inputs of operators of the new plan, as node and number, that are given rows that were kept.
     """
 
     old: Snapshot
@@ -124,7 +124,7 @@ class History:
     sinks: Mapping[int, Sink] = field(default_factory=dict)
     begins: Mapping[int, int] = field(default_factory=dict)
     tables: HistoryTables = field(default_factory=lambda: HistoryTables({}))
-    keepers: frozenset[int] = frozenset()
+    keepers: frozenset[tuple[int, int]] = frozenset()
 
     @staticmethod
     def of(
@@ -142,7 +142,7 @@ class History:
     ) -> tuple[History, ...]:
         """As :meth:`of`, and what the state is made from that follows from kept rows; those that make any state."""
         history, operators = History.of(old, continuation, options, tables), frozenset(continuation.keepers)
-        keepers = frozenset[int]().union(*continuation.keepers.values())
+        keepers = frozenset[tuple[int, int]]().union(*continuation.keepers.values())
         histories = (history, replace(history, operators=operators, keepers=keepers))
         return tuple(history for history in histories if history.operators)
 
@@ -167,7 +167,9 @@ class History:
         """
         numbers = {n for n, spec in enumerate(job.operators) if spec.node in self.operators}
         sinks = frozenset(n for n, sink in enumerate(job.sinks) if sink.node in self.sinks)
-        keepers = {n for n, spec in enumerate(job.operators) if spec.node in self.keepers}
+        keepers = {
+            (n, i) for n, spec in enumerate(job.operators) for i in range(spec.inputs) if (spec.node, i) in self.keepers
+        }
         whole_job, job = job, without_ways_to(keepers, job) if keepers else job
         upstream = _upstream(job, numbers, sinks)
         for n in sorted(upstream):
@@ -180,7 +182,7 @@ class History:
         lifetimes = [config.ttl for n in upstream for config in job.operators[n].ttl if config.ttl]
         step = min(lifetimes) // _TTL_PARTS if lifetimes else None
         pieces = {s.node: list(self.pieces(s, step)) for s in sources}
-        row_sources = kept_sources(whole_job, keepers & upstream, files)
+        row_sources = kept_sources(whole_job, (key for key in keepers if key[0] in upstream), files)
         pieces |= {s.node: list(self._kept_pieces(s)) for s in row_sources}
         steps = _steps(pieces, step, self.batch_bytes * self.tasks)
         operators = tuple(replace(o, pipeline=_cut(o.pipeline, upstream, sinks), late=()) for o in job.operators)

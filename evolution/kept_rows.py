@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
@@ -111,9 +111,13 @@ class KeptRows(RangeSource):
             yield decode([file.path.read_bytes()])
 
 
-def without_ways_to(operators: Iterable[int], job: JobGraph) -> JobGraph:
-    """A job in which no rows reach some of its operators."""
-    numbers = frozenset(operators)
+Input: TypeAlias = tuple[int, int]
+"""The number of an operator in a job, and of an input of it."""
+
+
+def without_ways_to(inputs: Iterable[Input], job: JobGraph) -> JobGraph:
+    """A job in which no rows reach some inputs of its operators."""
+    numbers = frozenset(inputs)
     return replace(
         job,
         sources=tuple(replace(s, pipeline=_without(s.pipeline, numbers)) for s in job.sources),
@@ -121,27 +125,26 @@ def without_ways_to(operators: Iterable[int], job: JobGraph) -> JobGraph:
     )
 
 
-def _without(pipeline: Pipeline, operators: frozenset[int]) -> Pipeline:
-    outputs = (_without(o, operators) if isinstance(o, Pipeline) else o for o in pipeline.outputs)
+def _without(pipeline: Pipeline, inputs: frozenset[Input]) -> Pipeline:
+    outputs = (_without(o, inputs) if isinstance(o, Pipeline) else o for o in pipeline.outputs)
     return Pipeline(
         pipeline.transforms,
-        tuple(o for o in outputs if not (isinstance(o, ToOperator) and o.operator in operators)),
+        tuple(o for o in outputs if not (isinstance(o, ToOperator) and (o.operator, o.input) in inputs)),
     )
 
 
-def kept_sources(job: JobGraph, operators: Iterable[int], files: Sequence[KeptFile]) -> tuple[SourceSpec, ...]:
-    """Sources of the rows that operators of a job have kept, one for each input."""
+def kept_sources(job: JobGraph, inputs: Iterable[Input], files: Sequence[KeptFile]) -> tuple[SourceSpec, ...]:
+    """Sources of the rows of inputs that were kept, one for each."""
     ways: dict[tuple[int, int], ToOperator] = {}
     for pipeline in (*(s.pipeline for s in job.sources), *(o.pipeline for o in job.operators)):
         for target in targets(pipeline):
             if isinstance(target, ToOperator):
                 ways.setdefault((target.operator, target.input), target)
     sources: list[SourceSpec] = []
-    for operator in sorted(operators):
+    for operator, number in sorted(inputs):
         spec = job.operators[operator]
-        for number in range(spec.inputs):
-            own_files = tuple(file for file in files if (file.operator, file.input) == (operator, number))
-            pipeline = Pipeline((), (ways[operator, number],))
-            uid, node = f"kept-{spec.uid}-{number}", -2 - len(sources)  # no node of the plan
-            sources.append(SourceSpec(uid, f"rows of {spec.name}", "state", KeptRows(own_files), pipeline, node))
+        own_files = tuple(file for file in files if (file.operator, file.input) == (operator, number))
+        pipeline = Pipeline((), (ways[operator, number],))
+        uid, node = f"kept-{spec.uid}-{number}", -2 - len(sources)  # no node of the plan
+        sources.append(SourceSpec(uid, f"rows of {spec.name}", "state", KeptRows(own_files), pipeline, node))
     return tuple(sources)

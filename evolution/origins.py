@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,29 +109,36 @@ class Origins:
         comparison = None if number is None else comparison_of(spec, self.entries[number], calls)
         return None if number is None or comparison is None else StateLoad(((number, comparison[0]),), comparison[1])
 
-    def kept_inputs(self, job: JobGraph, keepers: Collection[int], time_zone: str) -> tuple[StateLoad | None, ...]:
-        """Per operator the rows of its inputs that it has kept, of those that have the ids ``keepers`` in the plan;
-        None for the others. Raises CheckpointError CKPT024."""
+    def kept_inputs(
+        self, job: JobGraph, keepers: Collection[tuple[int, int]], time_zone: str
+    ) -> tuple[StateLoad | None, ...]:
+        """Per operator the rows of those of its inputs that are in ``keepers``, as node and number; None for none.
+
+        Raises:
+            CheckpointError: CKPT024, the state does not fit.
+        """
+        numbers = [[i for i in range(spec.inputs) if (spec.node, i) in keepers] for spec in job.operators]
         return tuple(
-            None
-            if spec.node not in keepers or (number := self.of(spec)) is None
-            else StateLoad(tuple(self._keeper_rows(spec, number, time_zone)))
-            for spec in job.operators
+            StateLoad(tuple(self._kept_input(spec, i, time_zone) for i in some)) if some else None
+            for spec, some in zip(job.operators, numbers, strict=True)
         )
 
-    def _keeper_rows(self, spec: OperatorSpec, number: int, time_zone: str) -> Iterator[tuple[int, InputRows]]:
-        move = self.continuation.moves.get(spec.node)
-        for position, schema in enumerate(spec.input_schemas):
-            origin = self._number(move.nodes[position]) if move is not None and move.nodes else number
-            tables = {table.slot: (name, table) for name, table in self.entries[origin].tables.items()}
-            name, table = tables[move.inputs[position] if move is not None and move.inputs else position]
-            places = range(len(schema)) if move is None else move.fields[position]
-            columns = {column(i): column(was) for i, was in enumerate(places) if was is not None}
-            columns = {now: was for now, was in columns.items() if was in table.columns}
-            if any(table.columns[was] != schema[now] for now, was in columns.items()):
-                raise misfit(spec, self.folder, f"{name} does not hold the rows of input {position}")
-            further = _computed_fields(move, position, time_zone)
-            yield origin, InputRows(position, name, columns, (), _filters(move, position), time_zone, further)
+    def _kept_input(self, spec: OperatorSpec, number: int, time_zone: str) -> tuple[int, InputRows]:
+        """The old operator that has kept the rows of an input, and how they come from these."""
+        own_move = self.continuation.kept_moves.get((spec.node, number))
+        move, position = (own_move, 0) if own_move is not None else (self.continuation.moves.get(spec.node), number)
+        origin = self._number(move.nodes[position]) if move is not None and move.nodes else self.of(spec)
+        assert origin is not None  # else its rows are not kept
+        schema = spec.input_schemas[number]
+        tables = {table.slot: (name, table) for name, table in self.entries[origin].tables.items()}
+        name, table = tables[move.inputs[position] if move is not None and move.inputs else number]
+        places = range(len(schema)) if move is None else move.fields[position]
+        columns = {column(i): column(was) for i, was in enumerate(places) if was is not None}
+        columns = {now: was for now, was in columns.items() if was in table.columns}
+        if any(table.columns[was] != schema[now] for now, was in columns.items()):
+            raise misfit(spec, self.folder, f"{name} does not hold the rows of input {number}")
+        further = _computed_fields(move, position, time_zone)
+        return origin, InputRows(number, name, columns, (), _filters(move, position), time_zone, further)
 
     def _load(self, spec: OperatorSpec, entry: OperatorEntry, number: int, time_zone: str) -> StateLoad:
         """What is made of the state of the old operator with this number. Raises CheckpointError CKPT024."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import TypeAlias
 
 from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.registry import known_connector
@@ -16,26 +17,29 @@ from stateplan.functions.rex import Rex
 from stateplan.functions.rex_text import rex_text
 from stateplan.functions.varying import varying_calls
 
+Input: TypeAlias = tuple[int, int]
+"""The id of an operator, and the number of an input of it."""
 
-def upstream(graph: ExecGraph, node: ExecNode, ends: Collection[int] = ()) -> set[int]:
-    """The ids of a node and of all from which rows reach it, not by way of ``ends``."""
+
+def upstream(graph: ExecGraph, node: ExecNode, ends: Collection[Input] = ()) -> set[int]:
+    """The ids of a node and of all from which rows reach it, not by way of the inputs ``ends``."""
     visited_ids, stack = set[int](), [node]
     while stack:
         current = stack.pop()
-        if current.id not in visited_ids and current.id not in ends:
+        if current.id not in visited_ids:
             visited_ids.add(current.id)
-            stack.extend(graph.inputs(current))
+            stack.extend(n for i, n in enumerate(graph.inputs(current)) if (current.id, i) not in ends)
     return visited_ids
 
 
-def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: Collection[int] = ()) -> str | None:
+def obstacle(graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: Collection[Input] = ()) -> str | None:
     """Why the state of a node cannot be made of the history of its inputs; None where it can.
 
     Args:
         graph: the new plan.
         node: of it.
         sources: its sources that continue from where the old plan has read. Others begin, and have no history.
-        ends: operators whose output is there without history.
+        ends: inputs whose rows are there without history.
     """
     for node_id in sorted(upstream(graph, node, ends)):
         current = graph.node(node_id)
@@ -62,7 +66,7 @@ def history_begin(node: ExecNode) -> int | None:
 
 
 def late_begins(
-    graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: Collection[int] = ()
+    graph: ExecGraph, node: ExecNode, sources: Collection[int], ends: Collection[Input] = ()
 ) -> tuple[str, ...]:
     """What the state of a node lacks because the history of sources begins later than they do, in words. Arguments as
     of :func:`obstacle`."""

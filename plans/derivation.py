@@ -400,9 +400,11 @@ def kept_rows(old: Sequence[JoinSide], new: Sequence[JoinSide]) -> tuple[StateMo
         for origin in old:
             places = range(len(origin.types))
             side_filters = filters_over(origin.rows, side.rows, places, origin.types)
+            if side_filters is None:
+                continue
             stored_fields = StoredFields.of(origin.rows, side.rows, places, origin.types)
             derived_fields = stored_fields.fields_of(enumerate(side.rows.fields))
-            if side_filters is None or derived_fields is None:
+            if derived_fields is None:
                 continue
             if not _has_all_rows(origin, side):
                 reason = "rows whose key was NULL were not kept"

@@ -26,7 +26,7 @@ from stateplan.plans.backfill import late_begins, obstacle, upstream
 from stateplan.plans.changes import SAME_VERSIONS, Change, legible, node_changes
 from stateplan.plans.derivation import Outcome, StateMove
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.kept_input import keepers
+from stateplan.plans.kept_input import KeptInputs, kept_inputs
 from stateplan.plans.lineage import lineage_of_table
 from stateplan.plans.similarity import match
 from stateplan.plans.state_comparison import Operator, PastState, PlanSide, StateComparison
@@ -47,7 +47,7 @@ class OperatorDiff:
         move: how its state is rewritten, with the verdict ``rewrite``.
         position_changes: of a source, the changes after which its old position means nothing in the new plan.
         shared_calls: with the verdict ``backfill``, as of :meth:`StateComparison.shared_calls`.
-        keepers: ids of the operators of the new plan whose kept rows its state is computed from.
+        keepers: the inputs of operators of the new plan from whose kept rows its state is computed.
     """
 
     verdict: Verdict
@@ -58,7 +58,7 @@ class OperatorDiff:
     reasons: tuple[str, ...] = ()
     move: StateMove | None = None
     position_changes: tuple[Change, ...] = ()
-    keepers: frozenset[int] = frozenset()
+    keepers: KeptInputs | None = None
     shared_calls: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -166,6 +166,14 @@ class _Comparison:
         assert diff.new is not None
         return diff.reads_on and not self.new.graph.inputs(self.new.graph.node(diff.new.id))
 
+    def _keeper_names(self, inputs: KeptInputs) -> list[str]:
+        """The operators that have kept rows, by their titles in the new plan, or else in the old one."""
+        keepers = sorted({node for node, _ in inputs.inputs - inputs.moves.keys()})
+        others = sorted({node for move in inputs.moves.values() for node in move.nodes})
+        return [str(self.new.operator(self.new.graph.node(i))) for i in keepers] + [
+            str(self.old.operator(self.old.graph.node(i))) for i in others
+        ]
+
     def with_joined_rows(self, diff: OperatorDiff) -> OperatorDiff:
         """An operator of the new plan, which may be a join of rows that others have kept."""
         node = None if diff.new is None else self.new.graph.node(diff.new.id)
@@ -185,20 +193,24 @@ class _Comparison:
         Args:
             diff: the operator.
             sources: the sources that continue.
-            partners_by_id: as of :func:`keepers`.
+            partners_by_id: as of :func:`kept_inputs`.
         """
         if diff.verdict != "reset" or not diff.stateful or diff.new is None or diff.new.id not in self.new.stateful:
             return diff
         node = self.new.graph.node(diff.new.id)
         if upstream(self.new.graph, node).isdisjoint(sources):
             return replace(diff, verdict="derive", reasons=(*diff.reasons, "it reads new sources only"))
-        kept_by = keepers(self.old, self.new, node, partners_by_id)
-        if kept_by and obstacle(self.new.graph, node, sources, kept_by) is None:
-            has_history = not upstream(self.new.graph, node, kept_by).isdisjoint(sources)
-            names = " and ".join(str(self.new.operator(self.new.graph.node(i))) for i in sorted(kept_by))
-            reasons = (*diff.reasons, f"it is computed from the rows that {names} {_HAS[len(kept_by) > 1]} kept")
-            reasons += late_begins(self.new.graph, node, sources, kept_by)
-            return replace(diff, verdict="backfill" if has_history else "derive", reasons=reasons, keepers=kept_by)
+        inputs = kept_inputs(self.states, node, partners_by_id)
+        if inputs is not None and obstacle(self.new.graph, node, sources, inputs.inputs) is None:
+            has_history = not upstream(self.new.graph, node, inputs.inputs).isdisjoint(sources)
+            names = self._keeper_names(inputs)
+            reasons = (
+                *diff.reasons,
+                f"it is computed from the rows that {' and '.join(names)} {_HAS[len(names) > 1]} kept",
+                *late_begins(self.new.graph, node, sources, inputs.inputs),
+            )
+            verdict: Verdict = "backfill" if has_history else "derive"
+            return replace(diff, verdict=verdict, reasons=reasons, keepers=inputs)
         problem = obstacle(self.new.graph, node, sources)
         if problem is None:
             late = late_begins(self.new.graph, node, sources)

@@ -8,6 +8,7 @@ neither on their order nor on the rows that were taken back.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode, field_types
@@ -21,24 +22,38 @@ from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
 from stateplan.execnodes.nodes.multi_join import MultiJoin
 from stateplan.execnodes.nodes.union import Union
 from stateplan.functions.rex import InputRef, Rex
-from stateplan.plans.backfill import expressions
-from stateplan.plans.derivation import merges_exactly
-from stateplan.plans.state_comparison import PlanSide
+from stateplan.plans.backfill import Input, expressions
+from stateplan.plans.derivation import StateMove, merges_exactly
+from stateplan.plans.state_comparison import StateComparison
 
 _PLAIN = (Calc, Exchange, MiniBatchAssigner, Union)
 """Operators without state that give the same for the same row."""
 
 
-def keepers(old: PlanSide, new: PlanSide, node: ExecNode, partners_by_id: Mapping[int, ExecNode]) -> frozenset[int]:
-    """The operators of the new plan that have kept the rows from which the state of a node follows; empty if it does
-    not follow from such rows. On the other ways to the node, its state needs history.
+@dataclass(frozen=True)
+class KeptInputs:
+    """Inputs of operators of the new plan whose rows are kept.
+
+    Attributes:
+        inputs: the inputs.
+        moves: for those whose rows another old operator has kept than the counterpart, how they come from these.
+    """
+
+    inputs: frozenset[Input]
+    moves: Mapping[Input, StateMove]
+
+
+def kept_inputs(states: StateComparison, node: ExecNode, partners_by_id: Mapping[int, ExecNode]) -> KeptInputs | None:
+    """The inputs from whose kept rows the state of a node follows; None if it does not follow from such rows. On the
+    other ways to the node, its state needs history.
 
     Args:
-        old, new: the plans.
+        states: compares the plans.
         node: the node of the new plan, with one phase for each aggregate.
         partners_by_id: by operator of the new plan that takes over state, the old one.
     """
-    graph, nearest = new.graph, set[int]()
+    old, new = states.old, states.new
+    graph, inputs, moves = new.graph, set[Input](), dict[Input, StateMove]()
     visited_ids, stack = set[int](), [node]
     while stack:
         current = stack.pop()
@@ -47,12 +62,17 @@ def keepers(old: PlanSide, new: PlanSide, node: ExecNode, partners_by_id: Mappin
         visited_ids.add(current.id)
         has_rows = current is not node and current.id in partners_by_id and _keeps_inputs(graph, current)
         if has_rows and not any((*old.ttls(partners_by_id[current.id]), *new.ttls(current))):
-            nearest.add(current.id)
+            inputs |= {(current.id, i) for i in range(len(graph.inputs(current)))}
             continue
         if not _needs_rows_alone(graph, current, any(new.ttls(current))):
-            return frozenset()
-        stack.extend(graph.inputs(current))
-    return frozenset(nearest)
+            return None
+        for number, source in enumerate(graph.inputs(current)):
+            move = states.kept_input(current, number, current is not node)
+            if move is None:
+                stack.append(source)
+            else:
+                moves[current.id, number] = move
+    return KeptInputs(frozenset(inputs | moves.keys()), moves) if inputs or moves else None
 
 
 def _keeps_inputs(graph: ExecGraph, node: ExecNode) -> bool:

@@ -274,13 +274,34 @@ class StateComparison:
             return "reset", [reason or ""], None
         return "derive", ["the rows that it has kept pass through the new join"], replace(move, nodes=())
 
+    @cached_property
+    def _stored_sides(self) -> list[JoinSide]:
+        """The inputs of all old joins of which no row has expired."""
+        nodes = (node for node in self.old.graph.nodes if isinstance(node, (Join, MultiJoin)))
+        return [side for node in nodes if not any(self.old.ttls(node)) for side in self._sides(self.old, node)]
+
+    def kept_input(self, new: ExecNode, number: int, emits: bool) -> StateMove | None:
+        """How the rows of an input come from those that an old join has kept; None where they do not.
+
+        Args:
+            new: the operator.
+            number: the number of the input.
+            emits: whether its output is needed. An outer join emits rows whose key is NULL, and does not keep them.
+        """
+        if isinstance(new, (Join, MultiJoin)):
+            side = self._sides(self.new, new)[number]
+            if emits and isinstance(new, Join) and new.join_spec.join_type in _OUTER[number]:
+                side = replace(side, dropped_keys=())
+        elif isinstance(new, GroupAggregate):
+            side = JoinSide(self.new.inputs(new)[0], field_types(self.new.graph.input_types(new)[0]), (), new.id, 0)
+        else:
+            return None
+        return kept_rows(self._stored_sides, [side])[0]
+
     def joins_of_several(self, new: Join | MultiJoin) -> Outcome | None:
         """A join of rows that several old joins have kept, or one with other inputs; None where they have not."""
-        nodes = [node for node in self.old.graph.nodes if isinstance(node, (Join, MultiJoin))]
-        nodes = [node for node in nodes if not any((*self.old.ttls(node), *self.new.ttls(new)))]
-        sides = [side for node in nodes for side in self._sides(self.old, node)]
-        move, _ = kept_rows(sides, self._sides(self.new, new))
-        if move is None:
+        move, _ = kept_rows(self._stored_sides, self._sides(self.new, new))
+        if move is None or any(self.new.ttls(new)):
             return None
         names = " and ".join(str(self.old.operator(self.old.graph.node(i))) for i in sorted(set(move.nodes)))
         return "derive", [f"the rows that {names} kept pass through it"], move
@@ -511,6 +532,9 @@ class StateComparison:
             return "derive", reasons, move if _fixed_keys(new) else replace(move, form="keys")
         return "rewrite", reasons or ["its columns are reordered"], move
 
+
+_OUTER = ("LEFT", "FULL", "ANTI"), ("RIGHT", "FULL")
+"""Per input the types of joins that emit its rows without a match."""
 
 _TIMED_JOINS = IntervalJoin, TemporalJoin, WindowJoin
 

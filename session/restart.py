@@ -139,7 +139,7 @@ class Evolution:
         """From the text of the plan that wrote the checkpoint to another plan. Arguments as :func:`evolve_from`."""
         old = PlanDocument.parse(old_text)
         diff = compare(old, document, past)
-        kept_by = {o.new.id: o.keepers for o in diff.operators if o.new is not None and o.keepers}
+        kept_by = {o.new.id: o.keepers for o in diff.operators if o.new is not None and o.keepers is not None}
         anew = {o.new.id for o in diff.operators if o.verdict == "backfill" and o.new is not None}
         accept = value(options, ACCEPT)
         accept = "backfill" if accept == "none" else accept
@@ -154,7 +154,8 @@ class Evolution:
             anew=frozenset(anew | kept_by.keys()),
             comparisons={} if may_begin_empty else shared_calls,
             begins={n.id: at for n in document.graph.nodes if (at := history_begin(n)) is not None},
-            keepers=kept_by,
+            keepers={node: rows.inputs for node, rows in kept_by.items()},
+            kept_moves={key: move for rows in kept_by.values() for key, move in rows.moves.items()},
             may_begin_empty=may_begin_empty,
         )
         return Evolution(old, document, diff, continuation, accept)

@@ -173,7 +173,8 @@ def both_continue(evolution: Evolution, places: Mapping[Side, Mapping[int, int]]
         anew=frozenset(own[n] for n in part.anew if n in own),
         comparisons={own[n]: pair for n, pair in part.comparisons.items() if n in own},
         begins={new[n]: at for n, at in part.begins.items()},
-        keepers={own[n]: frozenset(new[k] for k in some) for n, some in part.keepers.items() if n in own},
+        keepers={own[n]: frozenset((new[k], i) for k, i in some) for n, some in part.keepers.items() if n in own},
+        kept_moves={(new[k], i): move for (k, i), move in part.kept_moves.items()},
         may_begin_empty=part.may_begin_empty,
     )
 

@@ -11,7 +11,7 @@ Codes: CKPT021 to CKPT024.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
@@ -134,7 +134,10 @@ class Continuation:
             of both that must keep the same.
         begins: for each source whose history begins later than the source, when; ms since 1970.
         tables: for each source whose rows another table holds, that table.
-        keepers: for those of them whose state follows from rows that operators have kept, these operators.
+        keepers: for those of them whose state follows from rows that operators have kept, the inputs with these rows,
+            as node and number.
+        kept_moves: for those of these inputs whose rows an operator has kept that the plan does not continue from, how
+            they come from these.
         may_begin_empty: whether those of them may begin empty whose history cannot be read again.
         corrected: for each sink whose table gets corrections, the old sink that has written it; None for none.
         leaves_sources: whether sources that the plan does not have any more may stay, as idle ones.
@@ -149,7 +152,8 @@ class Continuation:
     comparisons: Mapping[int, tuple[int, Sequence[tuple[int, int]]]] = field(default_factory=dict)
     begins: Mapping[int, int] = field(default_factory=dict)
     tables: Mapping[int, HistoryTable] = field(default_factory=dict)
-    keepers: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    keepers: Mapping[int, frozenset[tuple[int, int]]] = field(default_factory=dict)
+    kept_moves: Mapping[tuple[int, int], Move] = field(default_factory=dict)
     may_begin_empty: bool = False
     corrected: Mapping[int, int | None] = field(default_factory=dict)
     leaves_sources: bool = False
@@ -157,8 +161,13 @@ class Continuation:
     @property
     def old_operators(self) -> frozenset[int]:
         """The old operators whose state is used."""
-        moves = (self.moves[node] for node in self.operators if node in self.moves)
+        moves = [self.moves[node] for node in self.operators if node in self.moves] + [*self.kept_moves.values()]
         return frozenset(self.operators.values()).union(*(move.nodes for move in moves))
+
+    def keepers_of(self, keepers: Iterable[tuple[int, int]]) -> frozenset[int]:
+        """The old operators that have kept the rows of inputs."""
+        nodes = (self.kept_moves[key].nodes if key in self.kept_moves else (self.operators[key[0]],) for key in keepers)
+        return frozenset().union(*nodes)
 
     @staticmethod
     def same(graph: ExecGraph) -> Continuation:

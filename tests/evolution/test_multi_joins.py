@@ -12,6 +12,7 @@ MULTI = "SET 'table.optimizer.multi-join.enabled' = 'true';\n"
 DDL = (
     replayed("orders", "k INT, v BIGINT, g STRING", "retract")
     + replayed("paid", "k INT, w BIGINT, h STRING", "retract")
+    + replayed("bills", "k INT NOT NULL, v BIGINT, g STRING", "retract")
     + replayed("sent", "k INT, z BIGINT, i STRING", "retract")
     + sink("a INT, b BIGINT, c BIGINT, d STRING")
 )
@@ -31,6 +32,7 @@ def tables(tmp_path: Path) -> Tables:
         (4, "+I", 3, 7, "y"),
     ]
     tables.arrive_in("orders", "@at, op, k, v, g", orders)
+    tables.arrive_in("bills", "@at, op, k, v, g", [row for row in orders if row[2] is not None])
     paid = [
         (1, "+I", 1, 4, "p"),
         (2, "+I", 2, 6, "p"),
@@ -76,8 +78,13 @@ def test_rows_of_two_joins_become_those_of_one(tables: Tables) -> None:
         (joined(ALL), joined("o.k, w, 0, g || h", multi=True), "derive"),
         (joined(ALL), joined(ALL, "JOIN LEFT JOIN", multi=True), "derive"),
         (joined(ALL, "LEFT JOIN JOIN"), joined(ALL, multi=True), "derive"),
-        (joined(ALL, multi=True), joined(ALL), "backfill"),
-        (joined(ALL, multi=True), joined(ALL, "JOIN LEFT JOIN"), "backfill"),
+        (joined(ALL, multi=True), joined(ALL), "derive"),
+        (joined(ALL, multi=True), joined(ALL, "JOIN LEFT JOIN"), "derive"),
+        (
+            joined("o.k, v, w, h"),
+            "INSERT INTO out1 SELECT 0, COUNT(*), MAX(z), 'all' FROM sent WHERE k IS NOT NULL",
+            "backfill",
+        ),
         (joined(ALL, multi=True), joined(ALL, "JOIN LEFT JOIN", multi=True), "derive"),
         (joined(ALL, multi=True), joined("s.k, z, v, h", multi=True), "derive"),
         (joined(ALL, multi=True), joined(ALL, more=" AND w > z - 5", multi=True), "derive"),
@@ -96,6 +103,14 @@ def test_rows_of_two_joins_become_those_of_one(tables: Tables) -> None:
 )
 def test_joins_take_over_rows_wherever_they_are_kept(before: str, after: str, verdict: str, tables: Tables) -> None:
     assert goes_on(tables, before, after) == verdict
+
+
+def test_an_aggregate_is_computed_from_the_rows_that_a_join_beside_it_has_kept(tables: Tables) -> None:
+    before = "INSERT INTO out1 SELECT o.k, v, w, g FROM bills AS o LEFT JOIN paid AS p ON o.k = p.k"
+    after = "INSERT INTO out1 SELECT 0, COUNT(*), MAX(v), g FROM bills GROUP BY g"
+    assert goes_on(tables, before, after) == "derive"
+    assert goes_on(tables, before, after.replace("GROUP", "WHERE v > 3 GROUP")) == "derive"
+    assert goes_on(tables, before.replace("v, w", "w, w"), after) == "backfill"
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,9 @@ from pathlib import Path
 from tests.support.evolutions import outcome_of, random_pair
 
 SEEDS = (
-    *(325, 89, 10, 317, 387, 319, 64, 361, 258, 353),
-    *(220, 47, 71, 237, 117),
-    *(113, 402, 77, 181, 306),
-    *(111, 285, 51, 155, 24, 327, 329, 334, 614, 663),
+    *(378, 20, 83, 42, 353, 80, 125, 113, 315, 280),
+    *(16, 392, 263, 272, 317, 35, 244, 293, 312),
+    *(203, 193, 222, 396, 63, 147, 329, 119),
 )
 """Short queries, most of them with state that is derived or rewritten."""
 
@@ -27,5 +26,5 @@ def test_changed_queries_go_on_as_if_they_had_always_run(tmp_path: Path) -> None
             outcomes[outcome_of(pair, tmp_path).partition("\n")[0]] += 1
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}\n{pair}") from error
-    assert outcomes["derive"] > 5, outcomes
+    assert outcomes["derive"] > 15, outcomes
     assert outcomes["rewrite"] > 2, outcomes

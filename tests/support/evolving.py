@@ -206,8 +206,9 @@ class Play:
     def _from_kept_rows(self, document: PlanDocument, continuation: Continuation) -> Play:
         """Another plan after the rows that its operators have kept here, and the history of the other inputs."""
         new = Play(document, self.job.key_groups)
-        keepers = frozenset[int]().union(*continuation.keepers.values())
-        numbers = [number for number, spec in enumerate(new.job.operators) if spec.node in keepers]
+        keepers = frozenset[tuple[int, int]]().union(*continuation.keepers.values())
+        specs = enumerate(new.job.operators)
+        numbers = [(number, i) for number, spec in specs for i in range(spec.inputs) if (spec.node, i) in keepers]
         slots, runs, _ = _stored(self)
         loads = Origins(continuation, self.layout.operators, "memory").kept_inputs(new.job, keepers, "UTC")
         with tempfile.TemporaryDirectory() as folder:
