@@ -17,7 +17,7 @@ from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.functions.rex import Literal as Constant
 from stateplan.functions.rex_text import rex_text
 from stateplan.functions.varying import varies
-from stateplan.plans.lineage import CallMeaning, Expression, FieldMeanings, Lineage
+from stateplan.plans.meanings import CallMeaning, Expression, FieldMeanings, Lineage
 from stateplan.plans.sums import LinearForm, factors, linear_form
 from stateplan.plans.verdicts import Verdict
 

@@ -14,7 +14,7 @@ from stateplan.execnodes.node_text import agg_text
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.specs import AggCall
 from stateplan.plans.derivation import CallSource, Outcome, StateMove
-from stateplan.plans.lineage import Lineage
+from stateplan.plans.meanings import Lineage
 from stateplan.plans.sums import linear_form
 
 

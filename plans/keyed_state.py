@@ -16,7 +16,7 @@ from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy, UpdateFastStrategy
 from stateplan.functions.rex import Rex
 from stateplan.plans.derivation import Outcome, StateMove, StoredFields, filters_over, left_out, over_stored
-from stateplan.plans.lineage import Lineage
+from stateplan.plans.meanings import Lineage
 from stateplan.plans.verdicts import Verdict
 
 

@@ -10,16 +10,11 @@ must not be equal where something did.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from pydantic import ValidationError
-
-from stateplan.common.errors import StateplanError
 from stateplan.common.types import LogicalType, type_from_json
 from stateplan.connectors.history import BACKFILL
 from stateplan.connectors.registry import known_connector, known_format
@@ -38,158 +33,9 @@ from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy
 from stateplan.execnodes.specs import AggCall, ContextResolvedTable
-from stateplan.functions.rex import Rex, rex_from_json
 from stateplan.plans.changes import meaningful
 from stateplan.plans.jsontext import split_pointer
-
-
-@dataclass(frozen=True)
-class Expression:
-    """An expression of fields: a value, or one of the conditions that rows have met.
-
-    Attributes:
-        text: its JSON with hashes of fields, in a canonical form.
-        fields: the hashes of the fields that it reads.
-        settings: options that the operator was compiled with, as JSON.
-    """
-
-    text: str
-    fields: frozenset[str]
-    settings: str = "{}"
-
-    @property
-    def value(self) -> Any:
-        """Its JSON with hashes of fields."""
-        return json.loads(self.text)
-
-    @staticmethod
-    def of(value: Any, settings: Mapping[str, str]) -> Expression:
-        """From its JSON with hashes of fields."""
-        text, options = (
-            json.dumps(part, sort_keys=True, ensure_ascii=False, separators=(",", ":")) for part in (value, settings)
-        )
-        return Expression(text, frozenset(_fields_in(value)), options)
-
-    def over(self, placed_field: Callable[[str], Any]) -> Rex | None:
-        """The expression over other fields; None where it is no expression.
-
-        Args:
-            placed_field: from the hash of a field to the JSON of what takes its place.
-        """
-
-        def with_positions(value: Any) -> Any:
-            if is_field(value):
-                return placed_field(value["field"])
-            if isinstance(value, dict):
-                return {key: with_positions(inner) for key, inner in value.items()}
-            return [with_positions(inner) for inner in value] if isinstance(value, list) else value
-
-        with contextlib.suppress(StateplanError, ValidationError):
-            return rex_from_json(with_positions(self.value))
-        return None
-
-
-@dataclass(frozen=True)
-class FieldMeanings:
-    """What the hashes of the fields of a plan stand for.
-
-    Attributes:
-        expressions: the expressions of computed fields.
-        integers: of fields of whole numbers, a hash that does not depend on the type, and the type. Two fields with the
-            same one hold the same numbers.
-        types: of fields.
-    """
-
-    expressions: dict[str, Expression] = field(default_factory=dict)
-    integers: dict[str, tuple[str, LogicalType]] = field(default_factory=dict)
-    types: dict[str, LogicalType] = field(default_factory=dict)
-
-    def values(self, field_hash: str) -> str:
-        """The hash of the values of a field, whatever its type."""
-        return self.integers[field_hash][0] if field_hash in self.integers else field_hash
-
-    def typed_hash(self, values: str, kind: LogicalType, widens: bool = True) -> str:
-        """The hash of a field.
-
-        Args:
-            values: the hash of its values.
-            kind: its type.
-            widens: whether it would hold the same numbers with a wider type.
-        """
-        name = _hash(values, layout_type(kind))
-        if widens and kind.is_integer:
-            self.integers[name] = values, kind
-        return name
-
-    def passed_on(self, way: str, field_hash: str) -> str:
-        """The hash of a field that an operator passes on."""
-        if field_hash in self.integers:
-            values, kind = self.integers[field_hash]
-            return self.typed_hash(_hash(way, values), kind)
-        return _hash(way, field_hash)
-
-
-def layout_type(kind: LogicalType) -> Any:
-    """What state depends on of a type: neither NULLs nor the length of text matter."""
-    if kind.is_string or kind.root in ("BINARY", "VARBINARY"):
-        return "text" if kind.is_string else "bytes"
-    return kind.as_nullable().to_json()
-
-
-@dataclass(frozen=True)
-class CallMeaning:
-    """What an aggregate call computes.
-
-    Attributes:
-        function: its name.
-        arguments: the hash of each argument.
-        condition: the hash of the field that filters it; None without one.
-        type: the type of its result, as far as state depends on it.
-        argument_types: of its arguments, likewise.
-        rest: everything else, as a hash.
-    """
-
-    function: str
-    arguments: tuple[str, ...]
-    condition: str | None
-    type: str
-    argument_types: tuple[str, ...]
-    rest: str
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """What an operator emits, and what its state depends on.
-
-    Attributes:
-        rows: the rows of the changes, whatever fields they have.
-        fields: of each output field.
-        state: of what its state means, but for the fields that are stored.
-        calls: of each aggregate call, where the operator is an aggregate.
-        unfiltered: as ``rows``, before :attr:`conditions`.
-        conditions: those that the rows have met since.
-        groups: what its state means before conditions, of an operator whose state can follow from that of another one:
-            but for the key, the calls of an aggregate, the end of a ranking, and the type and the bounds of a join.
-        row_conditions: those that the rows that it keeps have to meet.
-        meanings: the meanings of the fields of the plan.
-        is_empty: whether it has got no row yet, as all sources in front of it are new.
-    """
-
-    rows: str
-    fields: tuple[str, ...]
-    state: str
-    calls: tuple[CallMeaning, ...] = ()
-    unfiltered: str = ""
-    conditions: frozenset[Expression] = frozenset()
-    groups: str = ""
-    row_conditions: frozenset[Expression] = frozenset()
-    meanings: FieldMeanings = field(default_factory=FieldMeanings, compare=False, repr=False)
-    is_empty: bool = field(default=False, compare=False)
-
-    @property
-    def origin(self) -> str:
-        """The rows before any condition."""
-        return self.unfiltered or self.rows
+from stateplan.plans.meanings import CallMeaning, Expression, FieldMeanings, Lineage, hashed, is_field, layout_type
 
 
 @dataclass(frozen=True)
@@ -246,11 +92,6 @@ def lineage(graph: ExecGraph, past_tables: PastTables | None = None) -> dict[int
     return lineages
 
 
-def _hash(*values: Any) -> str:
-    text = json.dumps(values, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
 def _of(
     node: ExecNode,
     inputs: Sequence[Lineage],
@@ -274,45 +115,57 @@ def _of(
     if kind == "calc":
         projection, condition = _nullable(own.pop("projection")), _nullable(own.pop("condition", None))
         settings = own.get("configuration") or {}
-        rows = input_rows[0] if condition is None else _hash("calc", own, condition, input_rows)
+        rows = input_rows[0] if condition is None else hashed("calc", own, condition, input_rows)
         fields = tuple(p["field"] if is_field(p) else _expression_hash(p, settings, meanings) for p in projection)
         return Lineage(rows, fields, "", (), inputs[0].origin, inputs[0].conditions | _conditions(condition, settings))
     if kind == "union":
         order = sorted(range(len(inputs)), key=lambda i: inputs[i].rows)
         fields = tuple(
-            _hash("union", [inputs[i].fields[f] for i in order]) for f in range(min(len(i.fields) for i in inputs))
+            hashed("union", [inputs[i].fields[f] for i in order]) for f in range(min(len(i.fields) for i in inputs))
         )
-        return Lineage(_hash("union", own, [input_rows[i] for i in order]), fields, "")
+        return Lineage(hashed("union", own, [input_rows[i] for i in order]), fields, "")
+    return _of_operator(node, own, inputs, types, meanings)
+
+
+def _of_operator(
+    node: ExecNode,
+    own: dict[str, Any],
+    inputs: Sequence[Lineage],
+    types: Sequence[LogicalType],
+    meanings: FieldMeanings,
+) -> Lineage:
+    """An operator that may keep state. ``own`` is its JSON with hashes of fields."""
+    input_rows = [i.rows for i in inputs]
     cosmetic = {key: own.pop(key) for key in node.cosmetic_keys() if key in own}
     if isinstance(node, GroupAggregate):
         pairs = list(zip(own.pop("aggCalls"), own.pop("aggCallNeedRetractions"), strict=True))
         kinds = field_types(types[0])
         calls = tuple(_call(call, *pair, kinds) for call, pair in zip(node.agg_calls, pairs, strict=True))
-        state = _hash("state", own, input_rows)
-        rows = _hash("rows", state, cosmetic)
+        state = hashed("state", own, input_rows)
+        rows = hashed("rows", state, cosmetic)
         keys = [meanings.passed_on("key", inputs[0].fields[k]) for k in node.grouping]
-        fields = (*keys, *(_hash("call", _hash(*pair)) for pair in pairs))
+        fields = (*keys, *(hashed("call", hashed(*pair)) for pair in pairs))
         own.pop("grouping")
-        return Lineage(rows, fields, state, calls, groups=_hash("groups", own, inputs[0].origin))
+        return Lineage(rows, fields, state, calls, groups=hashed("groups", own, inputs[0].origin))
     if isinstance(node, Deduplicate) and node.is_rowtime:  # its time is a field that it does not name
         clock = next((i for i, f in enumerate(node.output_type.fields) if f.type.kind == "ROWTIME"), None)
         own["clock"] = None if clock is None else inputs[0].fields[clock]
         own["waits"] = bool(node.output_insert_only)  # for the watermark, with rows in a state of their own
     if isinstance(node, OverAggregate) and node.time_kind is not None:
         return _over(own, inputs[0], types[0], node)
-    state = _hash("state", own, input_rows)
-    rows = _hash("rows", state, cosmetic)
+    state = hashed("state", own, input_rows)
+    rows = hashed("rows", state, cosmetic)
     if isinstance(node, (Join, *_TIMED_JOINS)):
         sides = [meanings.passed_on(side, f) for side, i in zip("LR", inputs, strict=True) for f in i.fields]
         meaning = Lineage(rows, tuple(sides[: len(node.output_type.fields)]), state)
         return _timed(meaning, node, own, inputs) if isinstance(node, _TIMED_JOINS) else meaning
     if isinstance(node, WindowTableFunction) and not node.keeps_state:
-        window = (_hash("window", own, i) for i in range(len(node.output_type.fields) - len(inputs[0].fields)))
-        before = _hash("rows", _hash("state", own, [inputs[0].origin]), cosmetic)
+        window = (hashed("window", own, i) for i in range(len(node.output_type.fields) - len(inputs[0].fields)))
+        before = hashed("rows", hashed("state", own, [inputs[0].origin]), cosmetic)
         return Lineage(rows, (*inputs[0].fields, *window), state, (), before, inputs[0].conditions)
     if node.PASSES_ROWS:
         added_fields = range(len(inputs[0].fields), len(node.output_type.fields))
-        fields = (*inputs[0].fields, *(_hash("more", rows, i - len(inputs[0].fields)) for i in added_fields))
+        fields = (*inputs[0].fields, *(hashed("more", rows, i - len(inputs[0].fields)) for i in added_fields))
         return Lineage(
             rows, fields, state, groups=_groups(node, own, inputs), row_conditions=_row_conditions(node, own)
         )
@@ -330,11 +183,11 @@ def _timed(meaning: Lineage, node: ExecNode, own: Mapping[str, Any], inputs: Seq
     spec = parts["intervalJoinSpec"]["joinSpec"] if isinstance(node, IntervalJoin) else parts["joinSpec"]
     kind, condition = spec.pop("joinType"), spec.pop("nonEquiCondition", None)
     marks = [kind, condition] if isinstance(node, IntervalJoin) and kind != "INNER" else []
-    state = _hash("state", parts, marks, [i.rows for i in inputs])
+    state = hashed("state", parts, marks, [i.rows for i in inputs])
     if isinstance(node, IntervalJoin):
         bounds = parts["intervalJoinSpec"]["windowBounds"]
         del bounds["leftLowerBound"], bounds["leftUpperBound"]
-    groups = _hash("timed", parts, [i.origin for i in inputs])
+    groups = hashed("timed", parts, [i.origin for i in inputs])
     return replace(meaning, state=state, groups=groups, row_conditions=_conditions(condition, {}))
 
 
@@ -356,18 +209,18 @@ def _over(own: dict[str, Any], rows: Lineage, row: LogicalType, node: OverAggreg
     for group, specs in zip(spec["groups"], node.over_spec.groups, strict=True):
         for call, data in zip(specs.agg_calls, group.pop("aggCalls"), strict=True):
             arguments = [
-                a if is_field(a) else {"field": _hash("constant", constants[a - width])} for a in data["argList"]
+                a if is_field(a) else {"field": hashed("constant", constants[a - width])} for a in data["argList"]
             ]
             parts = {key: part for key, part in data.items() if key != "name"}
             calls.append(_call(call, {**parts, "argList": arguments}, False, types))
-    state = _hash("over", own, with_constants(spec), rows.rows)
-    results = [_hash("call", state, *vars(call).values()) for call in calls]
+    state = hashed("over", own, with_constants(spec), rows.rows)
+    results = [hashed("call", state, *vars(call).values()) for call in calls]
     groups = ""
     if all(group.is_rows and group.lower_bound.kind == "BOUNDED_WINDOW" for group in node.over_spec.groups):
         for group in spec["groups"]:
             del group["lowerBound"]["offset"]
-        groups = _hash("rows of frames", own, with_constants(spec), rows.rows)
-    return Lineage(_hash("rows", state, cosmetic), (*rows.fields, *results), state, tuple(calls), groups=groups)
+        groups = hashed("rows of frames", own, with_constants(spec), rows.rows)
+    return Lineage(hashed("rows", state, cosmetic), (*rows.fields, *results), state, tuple(calls), groups=groups)
 
 
 def _groups(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -> str:
@@ -387,7 +240,7 @@ def _groups(node: ExecNode, own: Mapping[str, Any], inputs: Sequence[Lineage]) -
                 del parts["orderBy"]
     else:
         return ""
-    return _hash("keyed", parts, inputs[0].origin)
+    return hashed("keyed", parts, inputs[0].origin)
 
 
 def _row_conditions(node: ExecNode, own: Mapping[str, Any]) -> frozenset[Expression]:
@@ -414,8 +267,8 @@ def _expression_hash(value: Any, settings: Mapping[str, str], meanings: FieldMea
         values, narrow = meanings.integers.get(operand["field"], ("", None))
         kind = type_from_json(value["type"])
         if narrow is not None and narrow.is_narrower(kind):
-            return meanings.typed_hash(values, kind)
-    name = _hash("expression", value, settings)
+            return meanings.typedhashed(values, kind)
+    name = hashed("expression", value, settings)
     meanings.expressions[name] = Expression.of(value, settings)
     return name
 
@@ -429,15 +282,6 @@ def _conditions(condition: Any, settings: Mapping[str, str]) -> frozenset[Expres
     return frozenset((Expression.of(condition, settings),))
 
 
-def _fields_in(value: Any) -> Iterator[str]:
-    """The hashes of the fields that an expression reads."""
-    if is_field(value):
-        yield value["field"]
-    elif isinstance(value, (dict, list)):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _fields_in(inner)
-
-
 def _call(call: AggCall, data: Mapping[str, Any], retracts: bool, kinds: Sequence[LogicalType]) -> CallMeaning:
     """What a call computes, from its JSON with hashes of fields. ``kinds`` are the types of its input."""
     arguments = tuple(str(a["field"]) for a in data["argList"])
@@ -445,7 +289,7 @@ def _call(call: AggCall, data: Mapping[str, Any], retracts: bool, kinds: Sequenc
     rest = {k: v for k, v in data.items() if k not in ("argList", "filterArg", "type", "internalName", "syntax")}
     value_kinds = () if call.function == "COUNT" and not call.distinct else (kinds[a] for a in call.arg_list)
     kind, *argument_kinds = (str(layout_type(t)) for t in (call.type, *value_kinds))
-    return CallMeaning(call.function, arguments, condition, kind, tuple(argument_kinds), _hash(rest, retracts))
+    return CallMeaning(call.function, arguments, condition, kind, tuple(argument_kinds), hashed(rest, retracts))
 
 
 def call_meaning(call: AggCall, rows: Lineage, kinds: Sequence[LogicalType], retracts: bool) -> CallMeaning:
@@ -462,9 +306,9 @@ def _opaque(
     """An operator of which nothing is known: all that comes in counts, in its order."""
     types = [f.type.to_json() for f in node.output_type.fields]
     input_parts = [[i.rows, list(i.fields)] for i in inputs]
-    rows = _hash("rows", own, input_parts, types)
-    state = _hash("state", own if without_cosmetic is None else without_cosmetic, input_parts, types)
-    return Lineage(rows, tuple(_hash("field", rows, i) for i in range(len(types))), state)
+    rows = hashed("rows", own, input_parts, types)
+    state = hashed("state", own if without_cosmetic is None else without_cosmetic, input_parts, types)
+    return Lineage(rows, tuple(hashed("field", rows, i) for i in range(len(types))), state)
 
 
 def _meaningful(node: ExecNode) -> dict[str, Any]:
@@ -489,7 +333,7 @@ def lineage_of_table(node: TableSourceScan) -> str:
     table = node.scan_table_source.table
     options = table.resolved_table.options if table.resolved_table is not None else None
     own_data = data_identity(options or {})
-    return _hash("table", own_data if options and own_data is not None else [table.identifier, options])
+    return hashed("table", own_data if options and own_data is not None else [table.identifier, options])
 
 
 def _scan(node: TableSourceScan, meanings: FieldMeanings, past_tables: PastTables) -> Lineage:
@@ -505,18 +349,18 @@ def _scan(node: TableSourceScan, meanings: FieldMeanings, past_tables: PastTable
     own_data = data_identity(options)
     identity = own_data if options and own_data is not None else [table["identifier"], options]
     abilities = ability_meaning(spec.abilities, physical)
-    rows = _hash("scan", own, identity, abilities)
+    rows = hashed("scan", own, identity, abilities)
     by_name = fmt is not None and fmt.by_name
     table_hash = lineage_of_table(node)
     fields = []
     for column in node.output_type.fields:
         place = None if by_name or column.name not in physical else physical.index(column.name)
-        values = _hash("column", identity, column.name, metadata.get(column.name), place)
+        values = hashed("column", identity, column.name, metadata.get(column.name), place)
         if not column.type.nullable and (table_hash, column.name) in past_tables.nullable:
-            values = _hash("not null", values)
+            values = hashed("not null", values)
         # What is no number of a column's type may be NULL, and be one of a wider type.
         widens = column.name in physical and table_hash not in past_tables.lenient
-        fields.append(meanings.typed_hash(values, column.type, widens))
+        fields.append(meanings.typedhashed(values, column.type, widens))
     return Lineage(rows, tuple(fields), "", (), *_before_filters(node, abilities, own, identity, physical, fields))
 
 
@@ -552,7 +396,7 @@ def _before_filters(
         if condition is None:
             return "", frozenset()
         conditions |= _conditions(condition, {})
-    return _hash("scan", own, identity, others), frozenset(conditions)
+    return hashed("scan", own, identity, others), frozenset(conditions)
 
 
 def _with_hashes(value: Any, by_name: Mapping[str, str]) -> Any:
@@ -567,11 +411,6 @@ def _with_hashes(value: Any, by_name: Mapping[str, str]) -> Any:
         items = [_with_hashes(inner, by_name) for inner in value]
         return None if any(i is None and v is not None for i, v in zip(items, value, strict=True)) else items
     return value
-
-
-def is_field(rex: Any) -> bool:
-    """Whether JSON is the hash of a field."""
-    return isinstance(rex, dict) and rex.keys() == {"field"}
 
 
 def _json_of_hashes(

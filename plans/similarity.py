@@ -16,7 +16,7 @@ from typing import Any
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.plans.changes import meaningful
-from stateplan.plans.lineage import Lineage
+from stateplan.plans.meanings import Lineage
 
 LEAST = 0.25
 """Operators that are less similar than this are not paired."""

@@ -48,7 +48,8 @@ from stateplan.plans.derivation import (
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.frame_state import Frames, compare_frames
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed, lookup_key
-from stateplan.plans.lineage import Lineage, PastTables, lineage
+from stateplan.plans.lineage import PastTables, lineage
+from stateplan.plans.meanings import Lineage
 from stateplan.plans.phases import in_one_phase
 from stateplan.plans.timed_joins import TimedJoin, compare_timed
 from stateplan.plans.value_tables import Grouped, call_from_values, has_values, table_sources, uncountable_calls

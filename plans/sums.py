@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from stateplan.common.types import LogicalType, type_from_json
-from stateplan.plans.lineage import FieldMeanings, is_field
+from stateplan.plans.meanings import FieldMeanings, is_field
 
 _DIGITS = 38
 """Digits of the largest DECIMAL."""

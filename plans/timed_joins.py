@@ -16,7 +16,7 @@ from stateplan.execnodes.nodes.interval_join import IntervalJoin
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin
 from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.plans.derivation import Outcome, StateMove, filters_over, left_out
-from stateplan.plans.lineage import Lineage
+from stateplan.plans.meanings import Lineage
 
 Node: TypeAlias = IntervalJoin | TemporalJoin | WindowJoin
 

@@ -14,7 +14,7 @@ from stateplan.execnodes.nodes.base import field_types
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.execnodes.specs import AggCall
 from stateplan.plans.derivation import CallSource, StateMove, TableSource, ValueOrigin, keeps_values
-from stateplan.plans.lineage import Lineage
+from stateplan.plans.meanings import Lineage
 from stateplan.plans.sums import linear_form
 
 if TYPE_CHECKING:

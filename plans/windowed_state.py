@@ -23,7 +23,8 @@ from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate, L
 from stateplan.execnodes.specs import AggCall
 from stateplan.execnodes.windows import SessionWindow, TimeAttribute
 from stateplan.plans.derivation import GroupCalls, Outcome, StateMove, call_source, is_simple, merges_exactly
-from stateplan.plans.lineage import Lineage, call_meaning
+from stateplan.plans.lineage import call_meaning
+from stateplan.plans.meanings import Lineage
 
 if TYPE_CHECKING:
     from stateplan.runtime.kernels.window_slices import Slicing
