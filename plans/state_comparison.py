@@ -588,9 +588,9 @@ def _places(old: Sequence[str], new: Sequence[str], keys: Iterable[tuple[int, in
     places = {now: was for was, now in keys if old[was] == new[now]}
     for i, values in enumerate(new):
         if i not in places and values in old:
-            taken = set(places.values())
+            used_places = set(places.values())
             candidates = (place for place, other in enumerate(old) if other == values)
-            places[i] = min(candidates, key=lambda place: (place in taken, place != i))
+            places[i] = min(candidates, key=lambda place: (place in used_places, place != i))
     return places
 
 
