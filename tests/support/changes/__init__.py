@@ -12,7 +12,7 @@ from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import read_statement
 
 PAGE = page_path("plan-diff").read_text(encoding="utf-8")
-TABLES = re.findall(r"```sql\n(CREATE TABLE.*?)```", PAGE, re.S)[0]
+TABLES = next(block for block in re.findall(r"```sql\n(CREATE TABLE.*?)```", PAGE, re.S) if "'/orders'" in block)
 ROW = re.compile(r"^\| ([^|]+) \| `([^|]+)` \| `([^|]+)` \| `([a-z-]+)` \| ([^|]+) \|$", re.M)
 ROWS = {match[1]: match.groups()[1:] for match in ROW.finditer(PAGE)}
 
