@@ -191,7 +191,9 @@ def test_event_time_that_ended_before_the_last_rows_is_refused(
     layout = SimpleNamespace(sources=[SimpleNamespace(node=1, markers="marks")])
     old = SimpleNamespace(folder=tmp_path, batch=7, layout=layout)
     clockless = SimpleNamespace(by_clock=False)
-    window = SimpleNamespace(node=3, name="w", level=1, pipeline=Pipeline((), ()), kernel=clockless, event_time=True)
+    window = SimpleNamespace(
+        node=3, name="w", level=1, pipeline=Pipeline((), ()), kernel=clockless, event_time=True, inputs=1
+    )
     job = JobGraph((), (cast("Any", window),), (), 8)
     history = History(cast("Any", old), {2: 1}, frozenset({3}), 1, 1 << 20)
     if has_ended:
