@@ -25,7 +25,6 @@ from stateplan.functions.rex import Rex
 from stateplan.runtime.active_plan import IdleSource
 from stateplan.runtime.checkpoint.state_columns import StateColumns
 from stateplan.runtime.jobgraph import (
-    CLOCK,
     IDLE,
     DroppedRange,
     JobGraph,
@@ -515,7 +514,7 @@ def _move_tables(
 
 def _sources(job: JobGraph, before: Layout, continuation: Continuation, folder: str) -> tuple[SourceEntry, ...]:
     """The sources in the order in which the checkpoint counts them."""
-    came = {**continuation.sources, CLOCK: CLOCK}
+    came = {**continuation.sources, **{s.node: s.node for s in job.sources if s.node < 0}}  # no nodes of the plan
     now = {came[s.node]: s for s in job.sources if s.node in came}
     out = []
     for entry in before.sources:
