@@ -28,8 +28,9 @@ from stateplan.plans.derivation import Outcome, StateMove
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.kept_input import KeptInputs, kept_inputs
 from stateplan.plans.lineage import lineage_of_table
+from stateplan.plans.plan_side import Operator, PastState, PlanSide
 from stateplan.plans.similarity import match
-from stateplan.plans.state_comparison import Operator, PastState, PlanSide, StateComparison
+from stateplan.plans.state_comparison import StateComparison
 from stateplan.plans.storage import exists
 from stateplan.plans.verdicts import HARMLESS, VERDICTS, Verdict, severity
 

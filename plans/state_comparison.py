@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from itertools import zip_longest
 
-from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.common.ttl import format_ttl
-from stateplan.execnodes.changelog_modes import changelog_modes
-from stateplan.execnodes.fingerprint import fingerprints, readers, uids
-from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.node_text import agg_text, field_names, joined_names
+from stateplan.execnodes.node_text import agg_text, field_names
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.deduplicate import Deduplicate
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
@@ -45,104 +40,12 @@ from stateplan.plans.derivation import (
     left_out,
     merges_exactly,
 )
-from stateplan.plans.document import PlanDocument
 from stateplan.plans.frame_state import Frames, compare_frames
 from stateplan.plans.keyed_state import KeyedInput, compare_keyed, is_keyed, lookup_key
-from stateplan.plans.lineage import PastTables, lineage
-from stateplan.plans.meanings import Lineage
-from stateplan.plans.phases import in_one_phase
+from stateplan.plans.plan_side import PlanSide
 from stateplan.plans.timed_joins import TimedJoin, compare_timed
 from stateplan.plans.value_tables import Grouped, call_from_values, has_values, table_sources, uncountable_calls
 from stateplan.plans.windowed_state import WindowGroups, compare_windows
-
-
-@dataclass(frozen=True)
-class Operator:
-    """An operator of one of the plans."""
-
-    id: int
-    name: str
-    uid: str
-
-    def __str__(self) -> str:
-        return f"{self.name}[{self.id}]"
-
-
-@dataclass(frozen=True)
-class PastState:
-    """What a checkpoint says of the operators of its plan, by node.
-
-    Attributes:
-        ttls: the shortest TTL that each of its states has had, ms; 0 for one that never had any. Rows may have expired
-            that do not expire by the plan.
-        watermarks: up to where event time has come, ms.
-    """
-
-    ttls: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    watermarks: Mapping[int, int] = field(default_factory=dict)
-
-
-class PlanSide:
-    """One plan: its operators, what they mean and which of them keep state.
-
-    Args:
-        document: the plan.
-        past: the past of its operators, from a checkpoint.
-        before: the plan that wrote the state; None if it is this one.
-    """
-
-    def __init__(self, document: PlanDocument, past: PastState | None = None, before: PlanSide | None = None) -> None:
-        self.document = document
-        self.past = past or PastState()
-        self.prints = fingerprints(document.graph)
-        self.uids = uids(document.graph, self.prints)
-        self.graph: ExecGraph = in_one_phase(document.graph)
-        self.lineages = lineage(self.graph, PastTables.of((before or self).graph))
-        self.stateful = {n.id for n in self.graph.nodes if n.keeps_state}
-
-    @cached_property
-    def _modes(self) -> Mapping[int, ChangelogMode | None]:
-        """By node, the changes that it emits; None where that cannot be determined."""
-        return changelog_modes(self.document.graph)
-
-    def deletes_rows(self, node: ExecNode, side: int) -> bool:
-        """Whether an input of a node may delete or update rows."""
-        return self._modes.get(self.graph.inputs(node)[side].id) != INSERT_ONLY
-
-    def operator(self, node: ExecNode) -> Operator:
-        return Operator(node.id, self.document.graph.node(node.id).title, self.uids[node.id])
-
-    def state_name(self, node: ExecNode) -> str:
-        """The name of a node's first state, by which its tables are named."""
-        return self.document.graph.node(node.id).state_names[0]
-
-    def ttls(self, node: ExecNode) -> list[int]:
-        """After how many milliseconds rows of each state of a node may have expired; 0 for never."""
-        past = self.past.ttls.get(node.id, ())
-        pairs = zip_longest(node.ttls(), past, fillvalue=0)
-        return [min(filter(None, pair), default=0) for pair in pairs]
-
-    def names(self, node: ExecNode) -> tuple[str, ...]:
-        """The names of a node's input fields."""
-        return tuple(joined_names(self.graph.input_types(node)))
-
-    def names_to_match(self) -> tuple[Mapping[int, Hashable], ...]:
-        """Names to match operators by: what they mean; for those of which there are several, with what reads them; and
-        two that do not depend on what else a projection passes on: all that an operator emits, what its state means."""
-        prints = self.prints
-        twins = len(set(prints.values())) < len(prints)
-        read = readers(self.graph, prints) if twins else prints
-        meanings: dict[int, tuple[str, ...]] = {
-            i: (self.graph.node(i).name, x.rows, *x.fields) for i, x in self.lineages.items()
-        }
-        state: dict[int, tuple[str, ...]] = {
-            i: (self.graph.node(i).name, self.lineages[i].state) for i in self.stateful
-        }
-        return prints, {i: (print_, read[i]) for i, print_ in prints.items()}, meanings, state
-
-    def inputs(self, node: ExecNode) -> list[Lineage]:
-        """The lineages of what a node reads."""
-        return [self.lineages[n.id] for n in self.graph.inputs(node)]
 
 
 class StateComparison:
@@ -260,11 +163,11 @@ class StateComparison:
             return None
         if move is not None:
             types = self.old.graph.input_types(old)
-            lost = [
+            removed_names = [
                 [types[j].fields[i].name for i, h in enumerate(old_sides[j].rows.fields) if h not in side.rows.fields]
                 for j, side in zip(move.inputs, new_sides, strict=True)
             ]
-            reason = self._equal_rows(new, lost)
+            reason = self._equal_rows(new, removed_names)
         ttl = max(self.old.ttls(old), default=0)
         counts_matches = [node.join_spec.join_type != "INNER" for node in (old, new)]
         if any(counts_matches) and ttl:
@@ -307,15 +210,15 @@ class StateComparison:
         names = " and ".join(str(self.old.operator(self.old.graph.node(i))) for i in sorted(set(move.nodes)))
         return "derive", [f"the rows that {names} kept pass through it"], move
 
-    def _equal_rows(self, new: Join, lost: Sequence[Sequence[str]]) -> str | None:
+    def _equal_rows(self, new: Join, removed_names: Sequence[Sequence[str]]) -> str | None:
         """Why rows of a join have other ages now that fields are gone; None where they have not.
 
         Args:
             new: the join.
-            lost: per side, the names of these fields.
+            removed_names: per side, the names of these fields.
         """
         keys = new.left_upsert_keys, new.right_upsert_keys
-        for side, (names, has_key, ttl) in enumerate(zip(lost, keys, self.new.ttls(new), strict=True)):
+        for side, (names, has_key, ttl) in enumerate(zip(removed_names, keys, self.new.ttls(new), strict=True)):
             if names and not has_key and ttl and self.new.deletes_rows(new, side):
                 return f"{', '.join(names)} was removed, and a deletion refreshes equal rows"
         return None
@@ -489,7 +392,7 @@ class StateComparison:
         old_inputs, new_inputs = self.old.inputs(old), self.new.inputs(new)
         moves: list[tuple[int | None, ...]] = []
         exprs: list[Mapping[int, Rex]] = []
-        lost: list[list[str]] = []
+        removed_names: list[list[str]] = []
         types = self.old.graph.input_types(old), self.new.graph.input_types(new)
         keys = _only_keys(new)
         for side, (b, a) in enumerate(zip(old_inputs, new_inputs, strict=True)):
@@ -505,8 +408,8 @@ class StateComparison:
                 tuple(places[i] if i in needed_fields and i not in rexes else None for i in range(len(a.fields)))
             )
             some = enumerate(b.fields) if keys is None else ()
-            lost.append([types[0][side].fields[i].name for i, h in some if h not in a.fields])
-        lost_fields = [name for names in lost for name in names]
+            removed_names.append([types[0][side].fields[i].name for i, h in some if h not in a.fields])
+        lost_fields = [name for names in removed_names for name in names]
         if isinstance(new, Join) and isinstance(old, Join) and not _have_same_identity(old, new, moves):
             return "reset", ["its rows are identified by other fields"], None
         follows = [types[1][side].fields[i].name for side, some in enumerate(exprs) for i in some]
@@ -523,7 +426,7 @@ class StateComparison:
                 [f"{', '.join(lost_fields)} was removed, and equal rows are kept as one row with a count"],
                 None,
             )
-        if isinstance(new, Join) and (reason := self._equal_rows(new, lost)) is not None:
+        if isinstance(new, Join) and (reason := self._equal_rows(new, removed_names)) is not None:
             return "reset", [reason], None
         lost_fields = [name for name in lost_fields if name not in follows]
         reasons = [f"{', '.join(lost_fields)} is no longer kept"] if lost_fields else []

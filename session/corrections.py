@@ -15,7 +15,7 @@ from stateplan.execnodes.side_outputs import side_output
 from stateplan.plans.backfill import upstream
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lineage import data_identity
-from stateplan.plans.state_comparison import PlanSide
+from stateplan.plans.plan_side import PlanSide
 
 Path = tuple[str, ...]
 

@@ -231,7 +231,7 @@ class _Alteration:
     def with_shadow(self, document: PlanDocument) -> _Target:
         """The plan of the job, and ``document`` as its shadow. Raises as :func:`run_alter_job`."""
         from stateplan.plans.document import PlanDocument
-        from stateplan.plans.state_comparison import PastState
+        from stateplan.plans.plan_side import PastState
         from stateplan.runtime.checkpoint.directory import Checkpoint
         from stateplan.session.restart import Evolution
         from stateplan.session.shadow import ShadowPlan

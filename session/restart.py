@@ -23,7 +23,7 @@ from stateplan.plans.backfill import history_begin, upstream
 from stateplan.plans.diff import OperatorDiff, PlanDiff, compare
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import schema_hash, schema_hashes, sql_hash
-from stateplan.plans.state_comparison import PastState
+from stateplan.plans.plan_side import PastState
 from stateplan.plans.verdicts import Verdict, severity
 from stateplan.session.corrections import corrected_sinks
 

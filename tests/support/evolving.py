@@ -23,7 +23,7 @@ from stateplan.evolution.origins import Origins
 from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.plans.diff import compare
 from stateplan.plans.document import PlanDocument
-from stateplan.plans.state_comparison import PastState
+from stateplan.plans.plan_side import PastState
 from stateplan.plans.verdicts import severity
 from stateplan.runtime.checkpoint.slots import Continuation, OperatorEntry, laid_out
 from stateplan.runtime.exchange import blobs_of, decode, rows_of
@@ -169,7 +169,7 @@ class Play:
         self, document: PlanDocument, accept: str = "none", past_ttls: Mapping[int, Sequence[int]] | None = None
     ) -> tuple[Play, list[str]]:
         """Another plan with what it can use of this state, and the notes on that. ``past_ttls`` as for
-        :class:`plans.state_comparison.PastState`.
+        :class:`plans.plan_side.PastState`.
 
         Raises:
             CheckpointError: CKPT003, state would be lost.
