@@ -29,6 +29,7 @@ from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin
+from stateplan.execnodes.nodes.window_aggregates import WindowedAggregate
 from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy
@@ -169,7 +170,25 @@ def _of_operator(
         return Lineage(
             rows, fields, state, groups=_groups(node, own, inputs), row_conditions=_row_conditions(node, own)
         )
-    return _opaque(node, own | cosmetic, inputs, own)
+    meaning = _opaque(node, own | cosmetic, inputs, own)
+    return _windows(meaning, node, own, inputs, types) if isinstance(node, WindowedAggregate) else meaning
+
+
+def _windows(
+    meaning: Lineage,
+    node: WindowedAggregate,
+    own: Mapping[str, Any],
+    inputs: Sequence[Lineage],
+    types: Sequence[LogicalType],
+) -> Lineage:
+    """An aggregate of windows, with what its state means but for its calls."""
+    kinds, parts = field_types(types[0]), dict(own)
+    data = zip(node.agg_calls, parts.pop("aggCalls"), strict=True)
+    named_calls = ((call, {k: v for k, v in values.items() if k != "name"}) for call, values in data)
+    retracts = bool(parts.get("needRetraction"))
+    calls = tuple(_call(call, values, retracts, kinds) for call, values in named_calls)
+    parts.pop("namedWindowProperties", None)
+    return replace(meaning, calls=calls, groups=hashed("windows", node.name, parts, [i.rows for i in inputs]))
 
 
 _TIMED_JOINS = IntervalJoin, TemporalJoin, WindowJoin

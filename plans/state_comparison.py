@@ -18,7 +18,7 @@ from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.nodes.phased_aggregates import GlobalGroupAggregate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin
-from stateplan.execnodes.nodes.window_aggregates import WindowAggregate, WindowedAggregate
+from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate, WindowAggregate, WindowedAggregate
 from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Rex
@@ -98,6 +98,8 @@ class StateComparison:
             windows = self._windows(self.old, old), self._windows(self.new, new)
             if windows[0] is not None and windows[1] is not None:
                 outcome = compare_windows(windows[0], windows[1]) or outcome
+            elif isinstance(new, _WINDOWS) and isinstance(old, _WINDOWS) and not other_phases:
+                outcome = self.window_calls(old, new) or outcome
         if other_phases and outcome is not None and outcome[0] == "derive":
             return (
                 "derive",
@@ -111,6 +113,33 @@ class StateComparison:
         if is_keyed(new) and new.name == old.name and was.state != now.state:
             return self.keyed_rows(old, new)
         return outcome
+
+    def window_calls(
+        self, old: WindowAggregate | GroupWindowAggregate, new: WindowAggregate | GroupWindowAggregate
+    ) -> Outcome | None:
+        """An aggregate of the same windows with other calls; None where its windows or rows are others."""
+        was, now = self.old.lineages[old.id], self.new.lineages[new.id]
+        inputs = self.old.inputs(old)[0].fields, self.new.inputs(new)[0].fields
+        if was.groups != now.groups or any(inputs[1][key] not in inputs[0] for key in new.grouping):
+            return None
+        if not all(is_simple(c, bool(n.need_retraction)) for n in (old, new) for c in n.agg_calls):
+            return None
+        sides = zip((self.old, self.new), (old, new), (was, now), strict=True)
+        groups = [
+            GroupCalls.of(
+                n.agg_calls, bool(n.need_retraction), side.graph.input_types(n)[0], side.inputs(n)[0], meaning.calls
+            )
+            for side, n, meaning in sides
+        ]
+        sources = [call_source(c, form, groups[0]) for c, form in zip(groups[1].calls, groups[1].forms, strict=True)]
+        texts = [agg_text(c, self.new.names(new)) for c in new.agg_calls]
+        fresh = [text for text, source in zip(texts, sources, strict=True) if source is None or source.converts]
+        if fresh:
+            return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None
+        places = [_place(inputs[0], f, i) if f in inputs[0] else None for i, f in enumerate(inputs[1])]
+        own_columns = range(len(inputs[0]), len(inputs[0]) + len(new.grouping) + 1)  # behind the row: key, and time
+        move = StateMove(((*places, *own_columns),), tuple(s for s in sources if s is not None))
+        return "rewrite", ["its calls follow from what is kept"], move
 
     @staticmethod
     def _windows(side: PlanSide, node: ExecNode) -> WindowGroups | None:
@@ -441,6 +470,8 @@ _OUTER = ("LEFT", "FULL", "ANTI"), ("RIGHT", "FULL")
 """Per input the types of joins that emit its rows without a match."""
 
 _TIMED_JOINS = IntervalJoin, TemporalJoin, WindowJoin
+
+_WINDOWS = WindowAggregate, GroupWindowAggregate
 
 
 def _only_keys(node: ExecNode) -> Sequence[int] | None:

@@ -13,7 +13,7 @@ DDL = (
     replayed(
         "orders",
         "product STRING, shop STRING, amount INT, price DOUBLE, cost DECIMAL(8, 2), ts TIMESTAMP(3), "
-        "WATERMARK FOR ts AS ts - INTERVAL '2' SECOND",
+        "arrived AS PROCTIME(), WATERMARK FOR ts AS ts - INTERVAL '2' SECOND",
     )
     + sink()
 )
@@ -71,6 +71,38 @@ def test_windows_of_group_by_are_those_of_a_function(before: str, after: str, ph
     if "AVG" in after:
         before = before.replace("SUM(amount), 0", "SUM(amount), COUNT(amount)").replace("SUM(", "AVG(")
     assert goes_on(tables, phase + before, phase + after, stops=STOPS) == "derive"
+
+
+SESSION = "TABLE(SESSION(TABLE orders PARTITION BY product, DESCRIPTOR({}), INTERVAL '{}' SECOND))"
+CLOCK = "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(arrived), INTERVAL '0.003' SECOND))"
+BY_WINDOW = "GROUP BY product, window_start, window_end"
+
+
+@pytest.mark.parametrize(
+    ("rows", "keys"),
+    [
+        (SESSION.format("ts", 4), BY_WINDOW),
+        (SESSION.format("arrived", "0.002"), BY_WINDOW),
+        (CLOCK, BY_WINDOW),
+        ("orders", "GROUP BY product, SESSION(ts, INTERVAL '4' SECOND)"),
+        ("orders", "GROUP BY product, TUMBLE(arrived, INTERVAL '0.003' SECOND)"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("COUNT(*), SUM(amount), MAX(amount)", "MAX(amount), 0, COUNT(*)"),
+        ("SUM(amount), 0, COUNT(*)", "COUNT(amount), COUNT(*), 0"),
+        ("0, CAST(SUM(cost) AS BIGINT), MIN(amount)", "CAST(AVG(cost) AS BIGINT), CAST(SUM(cost) AS BIGINT), 0"),
+    ],
+)
+def test_calls_of_other_windows_follow_from_what_is_kept(
+    before: str, after: str, rows: str, keys: str, tables: Tables
+) -> None:
+    statements = [f"INSERT INTO out1 SELECT product, {calls} FROM {rows} {keys}" for calls in (before, after)]
+    assert goes_on(tables, statements[0], statements[1], stops=STOPS) == "rewrite"
+    added = statements[1].replace("product,", "CAST(MIN(price) AS STRING),", 1)
+    is_refused(tables, statements[0], added, "would not have seen")
 
 
 @pytest.mark.parametrize("phases", [("", ONE_PHASE), (ONE_PHASE, "")])

@@ -38,6 +38,10 @@ LAST = "SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY arrived DESC) AS r
 MOST = f"SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS r FROM ({A})"
 LAST_ROWS = "WINDOW w AS (PARTITION BY product ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"
 ALL_ROWS = "WINDOW w AS (PARTITION BY product ORDER BY ts)"
+SESSIONS = (
+    "FROM TABLE(SESSION(TABLE orders PARTITION BY product, DESCRIPTOR(ts), INTERVAL '1' SECOND)) "
+    "GROUP BY product, window_start, window_end"
+)
 NEAR = "o.id = p.id AND o.ts BETWEEN p.ts - INTERVAL '2' SECOND AND p.ts"
 REWRITTEN = {
     "left join by unique keys": (
@@ -80,6 +84,10 @@ REWRITTEN = {
     "calls of all rows so far": (
         f"SELECT id, price, SUM(amount) OVER w, MAX(price) OVER w, COUNT(id) OVER w FROM orders {ALL_ROWS}",
         f"SELECT id, price, MAX(price) OVER w, SUM(amount) OVER w FROM orders {ALL_ROWS}",
+    ),
+    "session windows": (
+        f"SELECT product, COUNT(*), SUM(amount), MAX(price) {SESSIONS}",
+        f"SELECT product, MAX(price), SUM(amount) {SESSIONS}",
     ),
     "outer interval join": (
         f"SELECT o.id, o.amount, p.price, p.product FROM orders AS o FULL JOIN purchases AS p ON {NEAR}",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ClassVar, TypeVar
 
-from tests.support.evolutions.making import BOUNDS, JOINS, LINEAR, MINI_BATCH, MULTI_JOIN, SPANS, TTLS, Maker
+from tests.support.evolutions.making import BOUNDS, JOINS, LINEAR, MINI_BATCH, MULTI_JOIN, SPANS, TTLS, WINDOWS, Maker
 from tests.support.evolutions.queries import (
     Aggregate,
     Calc,
@@ -334,8 +334,8 @@ class Editor:
             lambda: self.resize(node),
             lambda: self.resize(node),
             lambda: self.resize(node),
-            lambda: setattr(node, "kind", self.rng.choice(("TUMBLE", "HOP", "CUMULATE"))),
-            lambda: setattr(node, "kind", self.rng.choice(("TUMBLE", "HOP", "CUMULATE"))),
+            lambda: setattr(node, "kind", self.rng.choice(WINDOWS)),
+            lambda: setattr(node, "kind", self.rng.choice(WINDOWS)),
         ]
 
     def resize(self, node: Window) -> None:

@@ -31,6 +31,7 @@ LINEAR = ("{} * 2", "-{}", "{} + 3", "5 - {} * 3", "CAST({} AS BIGINT)", "CAST({
 """Expressions whose sum follows from that of their argument, if no narrower numbers are added up."""
 BOUNDS = ((-2, 2), (-1, 2), (-2, 0), (0, 2), (-1, 1), (-3, 1), (0, 0))
 """Bounds of interval joins, in seconds."""
+WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "TUMBLE", "HOP", "CUMULATE", "SESSION")
 SPANS = ((2, 2), (4, 2), (4, 1), (6, 2), (8, 4), (3, 3))
 """Sizes and steps of windows, in seconds."""
 
@@ -252,7 +253,7 @@ class Maker:
         below = self.query(depth) if self.chance(0.2) else self.table("aab")
         columns = below.columns()
         size, step = self.rng.choice(SPANS)
-        kind = self.rng.choice(("TUMBLE", "HOP", "CUMULATE"))
+        kind = self.rng.choice(WINDOWS)
         return Window(
             below, kind, self.one(columns, "r"), size, step, self.some(self.of(columns, "is"), 0.4), self.calls(columns)
         )

@@ -323,6 +323,10 @@ class Window(Node):
         source = f"TABLE {self.below.item()}" if isinstance(self.below, Table) else self.below.item()
         items = ", ".join([*self.keys, "window_start", *call_items(self.calls, below)])
         keys = "".join(f", {k}" for k in self.keys)
+        if self.kind == "SESSION":
+            source, lengths = f"{source} PARTITION BY {', '.join(self.keys)}", f"INTERVAL '{self.step}' SECOND"
+            if not self.keys or any("DISTINCT" in call.text for call in self.calls):
+                raise UnfitError
         window = f"TABLE({self.kind}({source}, DESCRIPTOR({self.time}), {lengths}))"
         return f"SELECT {items} FROM {window} GROUP BY window_start, window_end{keys}"
 
