@@ -136,7 +136,8 @@ class StateComparison:
         fresh = [text for text, source in zip(texts, sources, strict=True) if source is None or source.converts]
         if fresh:
             return "reset", [f"{', '.join(fresh)} would not have seen the earlier rows"], None
-        places = [_place(inputs[0], f, i) if f in inputs[0] else None for i, f in enumerate(inputs[1])]
+        old_places = _places(*inputs, zip(old.grouping, new.grouping, strict=False))
+        places = [old_places.get(i) for i in range(len(inputs[1]))]
         own_columns = range(len(inputs[0]), len(inputs[0]) + len(new.grouping) + 1)  # behind the row: key, and time
         move = StateMove(((*places, *own_columns),), tuple(s for s in sources if s is not None))
         return "rewrite", ["its calls follow from what is kept"], move

@@ -79,6 +79,13 @@ def test_other_sources_are_refused(sources: tuple[int, ...]) -> None:
     assert raised.value.code == "CKPT022"
 
 
+def test_sources_that_are_no_nodes_of_the_plan_continue() -> None:
+    jobs = [job((1, 1), sources=(-2, 90, -1)) for _ in range(2)]
+    _, first = laid_out(jobs[0], None, None, 0, "here")
+    _, again = laid_out(jobs[1], first, Continuation(NO_GRAPH, {1: 1}, {90: 90}), 1, "here")
+    assert [entry.node for entry in again.sources] == [entry.node for entry in first.sources] == [-2, 90, -1]
+
+
 def test_sources_keep_the_order_that_spark_counts_them_in() -> None:
     _, first = laid_out(job((1, 1), sources=(90, 91)), None, None, 0, "here")
     graph, _ = going_on(job((1, 1), sources=(91, 90)), first, 1, now_1=1)
