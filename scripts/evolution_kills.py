@@ -3,10 +3,10 @@
     python -m scripts.evolution_kills [--kills 30] [--seed 1]
 
 The old plan has stopped. ``plan evolve --output corrections`` makes a checkpoint for another plan from its own: some
-state is carried over, some derived, some computed from kept rows, some made from history, and tables get corrections.
-Its processes are killed at an instant between its start and its end. Then the same command is repeated, and the new
-plan reads the rest of the input. In the end, every sink has to hold what it holds where the new plan has read
-everything. Every fifth time there are no corrections, and the old plan continues instead.
+state is carried over, some with fewer columns, some derived, some computed from kept rows, some made from history, and
+tables get corrections. Its processes are killed at an instant between its start and its end. Then the same command is
+repeated, and the new plan reads the rest of the input. In the end, every sink has to hold what it holds where the new
+plan has read everything. Every fifth time there are no corrections, and the old plan continues instead.
 
 Exit code 1 when a sink differs.
 """
@@ -38,14 +38,16 @@ OLD = [
     ("counts", "product STRING, n BIGINT, s BIGINT", BY_ITEM),
     ("keyed", KEYED, "SELECT product, COUNT(*) FROM orders GROUP BY product"),
     ("lines", "id BIGINT, product STRING, target STRING", JOINED),
+    ("amounts", "product STRING, amount BIGINT", f"SELECT product, n + s FROM ({BY_ITEM}) AS t (product, n, s)"),
 ]
 NEW = [
     ("counts", "product STRING, n BIGINT, s BIGINT", BY_PRODUCT),
     ("keyed", KEYED, "SELECT product, COUNT(*) FROM orders WHERE amount > 3 AND product <> 'b' GROUP BY product"),
     ("lines", "id BIGINT, product STRING, target STRING", OUTER),
     ("targets", "target STRING, n BIGINT, s BIGINT", BY_TARGET),
+    ("amounts", "product STRING, amount BIGINT", BY_ITEM.replace("COUNT(*), ", "")),
 ]
-SINKS = ("counts", "keyed", "lines", "targets")
+SINKS = ("counts", "keyed", "lines", "targets", "amounts")
 ROWS = 400
 ROOT = Path(__file__).parents[1]
 
