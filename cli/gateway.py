@@ -97,6 +97,12 @@ class Arguments:
         str | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate of the gateway (PEM), for https.")
     ] = None
     key: Annotated[str | None, typer.Option("--tls-key", metavar="FILE", help="Its private key (PEM).")] = None
+    warm_spark: Annotated[
+        bool,
+        typer.Option(
+            "--warm-spark", help="Start Spark with the gateway, and keep it ready, so that jobs begin within seconds."
+        ),
+    ] = False
     client_ca: Annotated[
         str | None,
         typer.Option("--tls-client-ca", metavar="FILE", help="Only clients with a certificate of this CA may connect."),
@@ -118,6 +124,7 @@ def gateway(console: Console, arguments: Arguments, quiet: bool) -> None:
     from stateplan.gateway.rest.server import allow_files, bind, read_token, server, tls_options
     from stateplan.gateway.service.limits import PREFIXES, Limits
     from stateplan.gateway.service.service import SqlGatewayService
+    from stateplan.gateway.service.warm_spark import WarmSpark
     from stateplan.runtime.spark.session import lower_priority
 
     options = settings(arguments.pairs)
@@ -147,12 +154,15 @@ def gateway(console: Console, arguments: Arguments, quiet: bool) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     lower_priority(_NICENESS)
     allow_files()
+    warm_spark = WarmSpark(defaults.to_dict()) if arguments.warm_spark else None
     host = f"[{address}]" if ":" in address else address
     console.note(f"SQL gateway at {'https' if tls else 'http'}://{host}:{listener.getsockname()[1]}")
     console.note(f"jobs, plans and the audit log are in {folder}")
     try:
         server(Guard(application(service), access, limits.unread), tls).run(sockets=[listener])
     finally:
+        if warm_spark is not None:
+            warm_spark.stop()
         service.stop()
 
 

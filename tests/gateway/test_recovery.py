@@ -74,9 +74,8 @@ class World:
 
     def start(self) -> GatewayClient:
         """Starts a gateway; a session of it."""
-        self.gateway = GatewayServer(
-            self.folder, "--allow-module", "recovery_functions", environment={"PYTHONPATH": str(self.folder / "code")}
-        )
+        arguments = ("--allow-module", "recovery_functions", "--warm-spark")
+        self.gateway = GatewayServer(self.folder, *arguments, environment={"PYTHONPATH": str(self.folder / "code")})
         return self.gateway.session()
 
     def lines(self, table: str) -> Counter[str]:
@@ -166,6 +165,7 @@ def test_jobs_outlive_their_gateway(tmp_path: Path) -> None:
     assert world.gateway.stop() == ExitCode.TERMINATED
     said = world.gateway.log.read_text()
     assert "Traceback" not in said and "nobody expected" not in said
+    assert "Spark is ready" in said and "cannot be kept ready" not in said
     assert said.count(f"the job {going} runs again") == 2, "the log has gaps"
 
 
