@@ -167,9 +167,7 @@ class History:
         """
         numbers = {n for n, spec in enumerate(job.operators) if spec.node in self.operators}
         sinks = frozenset(n for n, sink in enumerate(job.sinks) if sink.node in self.sinks)
-        keepers = {
-            (n, i) for n, spec in enumerate(job.operators) for i in range(spec.inputs) if (spec.node, i) in self.keepers
-        }
+        keepers = {(n, i) for n, spec in enumerate(job.operators) for node, i in self.keepers if node == spec.node}
         whole_job, job = job, without_ways_to(keepers, job) if keepers else job
         upstream = _upstream(job, numbers, sinks)
         for n in sorted(upstream):
