@@ -6,13 +6,16 @@ alone. If the job is killed before, it has both plans when it starts again; if i
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from stateplan.common.errors import CheckpointError
 from stateplan.connectors.protocol import RangeSource
 from stateplan.connectors.registry import known_connector
 from stateplan.runtime.active_plan import with_active_plan
 from stateplan.runtime.failures import coded_error
+from stateplan.runtime.interrupts import between_calls
 from stateplan.runtime.metrics.job_metrics import job_info
 from stateplan.runtime.spark.tweaks import Tweaks
 from stateplan.runtime.start import Submission, find_place
@@ -48,7 +51,7 @@ def switch(job: Job, submission: Submission, side: Side) -> int | None:
     run = job.run
     options = run.checkpoint.settings(submission.options)
     submission = replace(submission, options=options, graph=find_place(submission, Tweaks(options)).graph)
-    with run.between_batches():
+    with run.between_batches(), between_calls():
         checkpoint = run.checkpoint.followed_by(
             submission.plan_text, submission.check_restart(run.checkpoint.plan_text)
         )
@@ -64,10 +67,13 @@ def switch(job: Job, submission: Submission, side: Side) -> int | None:
         except BaseException:
             run.sinks.run("both")
             raise
-        ttls.settle()
         batch = checkpoint.next_batch()
         run.checkpoint, run.ttls = checkpoint, ttls
+        if run.budget is not None:
+            run.budget.ttl = ttls.ttl
         run.metrics.follow(job_info(submission.graph, graph, options, batch))
+        with contextlib.suppress(CheckpointError):  # the next start removes TTLs that no operator has
+            ttls.settle()
     return batch
 
 
