@@ -148,8 +148,7 @@ class SinkTable(Table):
 class Source(ABC, Generic[S]):
     """How a table is read. Picklable: made on the driver, used in workers.
 
-    A subclass of one of the four kinds below, which say where the splits of a micro-batch come from, and which record a
-    split is.
+    A subclass of one of the four kinds below, which say where splits come from, and which record a split is.
 
     Attributes:
         bounded: whether it ends by itself.
@@ -164,9 +163,11 @@ class Source(ABC, Generic[S]):
         ``name`` cannot be read."""
 
     def size(self) -> int | None:
-        """On the driver: about how many bytes there are to read. None when that is not known; then a query over the
-        table always runs in Spark."""
+        """On the driver: about how many bytes there are to read; None, which means Spark, when that is not known."""
         return None
+
+    def close(self) -> None:
+        """When a job without Spark has ended: releases what planning and reading have opened in this process."""
 
     @abstractmethod
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[S] | EndOfInput]:

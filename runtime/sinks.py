@@ -270,11 +270,11 @@ class SinkDriver:
 
     def commit(self, reports: Sequence[Report], batch_id: int) -> None:
         """Makes a micro-batch visible, of which all parts are reported."""
-        for number, sink in enumerate(self.sinks):
+        for number, (sink, writer) in enumerate(zip(self.sinks, self.writers, strict=True)):
             if not self._is_open(sink):
                 continue
             mine = sorted((r for r in reports if r[0] == number), key=lambda r: r[1])
-            sink.writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
+            writer.commit(_Parts([r[3] for r in mine if r[3]]), batch_id)
             self.row_counts[number] += sum(r[2] for r in mine)
         if self.record is not None:
             self.record.keep({sink.uid: sink.writer for sink in self.sinks})

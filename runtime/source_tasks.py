@@ -102,7 +102,7 @@ class _SourceTask(Generic[T]):
             self.now = max(self.now, split.now)
             if isinstance(split, EndOfInput):
                 self.at_end = True
-            elif self.source.pipeline.outputs:
+            elif self.source.pipeline.outputs or self.graph.active_plan == "both":
                 yield from self._read(split)
             else:
                 self.reads = True  # nobody gets its rows any more

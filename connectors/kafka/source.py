@@ -18,7 +18,7 @@ from stateplan.connectors.alignment import Aligner
 from stateplan.connectors.history import PastSplit, PositionedSource
 from stateplan.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.connectors.kafka.history import past_splits
-from stateplan.connectors.kafka.planning import FIRST, Planner, offsets_as, offsets_of, part_of, splits_between
+from stateplan.connectors.kafka.planning import FIRST, LAST, Planner, offsets_as, offsets_of, part_of, splits_between
 from stateplan.connectors.kafka.rows import Rows
 from stateplan.connectors.kafka.split_reader import read_split
 from stateplan.connectors.kafka.splits import KafkaSplit, merge_splits
@@ -29,6 +29,9 @@ from stateplan.connectors.splits import AssignedSplit
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
+
+_MESSAGE_BYTES = 1 << 10
+"""How many bytes a message counts as, where nobody has read it."""
 
 _AT_START = 10.0
 """For how many seconds brokers may be silent before the job has started."""
@@ -107,6 +110,20 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
             self.planner.partitions(min(_AT_START, self.brokers.time_out))
         finally:
             self._end_clients()  # another process plans
+
+    def size(self) -> int | None:
+        """A kibibyte for each message. None where a group learns how far the job has come, which Spark reports."""
+        if not self.bounded or self.brokers.group is not None:
+            return None
+        try:
+            begins = offsets_of(self.planner.initial())
+            ends = self.planner.offsets_at(sorted(begins), LAST)
+        finally:
+            self._end_clients()
+        return _MESSAGE_BYTES * sum(max(0, ends[place] - begin) for place, begin in begins.items())
+
+    def close(self) -> None:
+        self._end_clients()
 
     def for_planning(self) -> KafkaSource:
         source = copy(self)

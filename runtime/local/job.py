@@ -140,6 +140,8 @@ class LocalJob(Job):
 
     def _close(self) -> None:
         self._sinks.close()
+        for source in self._graph.sources:
+            source.reader.close()
         self._metrics.close(None)
 
 

@@ -60,3 +60,15 @@ def test_hints_do_not_contradict_the_options_of_the_table(kafka: Kafka, value: s
     with pytest.raises(DataError) as caught:
         Job(source(kafka, topic, more=strict)).next()
     assert (caught.value.code, caught.value.hint) == (code, hint)
+
+
+def test_a_message_counts_as_a_kibibyte(kafka: Kafka) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, numbers(*range(7)))
+    bounded = {"scan.bounded.mode": "latest-offset"}
+    assert source(kafka, topic, more=bounded).size() == 7 << 10
+    some = {"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:5"}
+    assert source(kafka, topic, more={**bounded, **some}).size() == 2 << 10
+    assert source(kafka, topic).size() is None, "it has no end"
+    in_group = {**bounded, "properties.group.id": f"g-{topic}"}
+    assert source(kafka, topic, more=in_group).size() is None, "its group learns how far the job has come"

@@ -10,6 +10,7 @@ import pytest
 
 from stateplan import TableEnvironment
 from stateplan.common.errors import OptionError
+from stateplan.runtime.local.job import LocalJob
 from tests.support.kafka import Kafka
 
 ALL = {"connector": "kafka", "scan.startup.mode": "earliest-offset", "scan.bounded.mode": "latest-offset"}
@@ -53,6 +54,15 @@ def test_metadata_of_debezium(kafka: Kafka) -> None:
         (*first, "23", 1, "bolt"),
         (*first, "23", 1, "nut"),
     ]
+
+
+def test_little_of_a_topic_is_read_without_spark(kafka: Kafka) -> None:
+    topic = kafka.topic(partitions=2)
+    kafka.produce(topic, [json.dumps({"a": number}) for number in range(20)])
+    made = session(kafka, "a INT", topic=topic, format="json")
+    found = made.execute_sql("SELECT COUNT(*), SUM(a) FROM t")
+    assert isinstance(found.job, LocalJob)
+    assert tuple(list(found.collect())[-1]) == (20, 190)
 
 
 def test_lists_with_blanks_and_quotes(kafka: Kafka) -> None:

@@ -258,6 +258,7 @@ NO_PATHS = {
         "table.exec.state.budget",
         "table.column-expansion-strategy",
         "late-rows.table",
+        "backfill.table",
         "errors.table",
         "table.catalog-store.kind",
         "default-database",
