@@ -32,8 +32,8 @@ RECORD = "progress.json"
 LAST_EPOCH = "reached"
 """The fact of ``stateplan.json`` that there must be a record: the last micro-batch that had begun when the last job
 started, -1 for none."""
-_PASSING = (LAST_EPOCH, "savepoint")
-"""Facts that say nothing of the state."""
+_SAVEPOINT = "savepoint"
+"""The fact that a folder is a savepoint, which gets it after it was written."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class BatchRecord:
                 "CKPT016", folder=self.folder, epoch=last.epoch, knows=_knows(last_planned, last_done)
             )
         for file, complete in (
-            ("stateplan.json", _digest(facts) in self._content.facts),
+            ("stateplan.json", not {_digest(facts), _former_digest(facts)}.isdisjoint(self._content.facts)),
             ("ttl.json", ttls >= last.ttls),
             ("watermarks.json", watermarks is None or watermarks >= last.watermarks),
         ):
@@ -194,8 +194,13 @@ def _knows(last_planned: int, last_done: int) -> str:
 
 def _digest(facts: Mapping[str, Any]) -> str:
     """The digest of what ``stateplan.json`` says."""
-    lasting_facts = {key: value for key, value in facts.items() if key not in _PASSING}
+    lasting_facts = {key: value for key, value in facts.items() if key != _SAVEPOINT}
     return hashlib.sha256(json.dumps(lasting_facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _former_digest(facts: Mapping[str, Any]) -> str:
+    """The same, in earlier releases."""
+    return _digest({key: value for key, value in facts.items() if key != LAST_EPOCH})
 
 
 def _sum(content: Any) -> int:

@@ -182,7 +182,7 @@ def checked(spark: SparkCheckpoint, reached: int | None = 0) -> str:
 )
 def test_what_spark_lost_is_refused(spark: SparkCheckpoint, tmp_path: Path, place: str, code: str) -> None:
     record = BatchRecord.of(tmp_path, "job")
-    record.adopt(facts(None), facts(-1))
+    record.adopt(facts(None), facts(0))
     read = record.begin(2, spark, 0, -1)
     assert read and record.begin(2, spark, 0, -1) == read
     assert checked(spark) == ""
