@@ -163,7 +163,7 @@ class Source(ABC, Generic[S]):
         ``name`` cannot be read."""
 
     def size(self) -> int | None:
-        """On the driver: about how many bytes there are to read; None, which means Spark, when that is not known."""
+        """On the driver: about how many bytes there are to read; None if that is not known, and the job needs Spark."""
         return None
 
     def close(self) -> None:

@@ -112,7 +112,7 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
             self._end_clients()  # another process plans
 
     def size(self) -> int | None:
-        """A kibibyte for each message. None where a group learns how far the job has come, which Spark reports."""
+        """A kibibyte for each message. None with a consumer group, as only a job in Spark commits its offsets."""
         if not self.bounded or self.brokers.group is not None:
             return None
         try:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Mapping
 
 from stateplan.common.errors import StateplanError
-from stateplan.runtime.spark.session import running_context, spark_of
+from stateplan.runtime.spark.session import running_context, runs_elsewhere, spark_of
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
 
@@ -32,16 +32,19 @@ class WarmSpark:
     """Keeps a Spark that is ready for jobs. It starts Spark in a thread of its own.
 
     Args:
-        options: the options of the gateway.
+        options: the options of the gateway. Those of jobs, such as a checkpoint directory or a metrics reporter, do not
+            hold for the job of one row.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = {**options, "table.exec.local.max-input-size": "0", "table.dml-sync": "true"}
+        self._options = {
+            key: text for key, text in options.items() if key.startswith("spark.") or key == "parallelism.default"
+        } | {"table.exec.local.max-input-size": "0", "table.dml-sync": "true"}
         self._stop_event = threading.Event()
         threading.Thread(target=self._keep, name="warm Spark", daemon=True).start()
 
     def stop(self) -> None:
-        """Starts Spark no more. One that runs is left to its jobs."""
+        """Starts no other Spark. One that runs is left to its jobs."""
         self._stop_event.set()
 
     def _keep(self) -> None:
@@ -51,9 +54,12 @@ class WarmSpark:
             self._stop_event.wait(_SECONDS)
 
     def _warm_up(self) -> bool:
-        """Starts Spark, and runs a job there. Returns whether that was possible."""
+        """Starts Spark, and runs a job there; not on a cluster, where jobs need a checkpoint directory. Returns whether
+        that was possible."""
         try:
             spark_of(self._options, lasting=True)
+            if runs_elsewhere(self._options):
+                return True
             environment = TableEnvironment.create(self._options, jobs=Jobs())
             for statement in _FIRST:
                 environment.execute_sql(statement)
