@@ -12,15 +12,10 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from stateplan.cli.archive_classes import archive_classes
 from stateplan.cli.console import JsonConsole, abandon, make_console, open_standard_files
 from stateplan.cli.exit_codes import ExitCode
-from stateplan.cli.gateway import gateway
-from stateplan.cli.job import job_app
-from stateplan.cli.options import EXIT_CODES, Format
-from stateplan.cli.plan import plan_app
-from stateplan.cli.sql import sql
-from stateplan.cli.state import state_app
+from stateplan.cli.groups import group
+from stateplan.cli.options import Format
 from stateplan.common.disk import output_error
 from stateplan.common.errors import OptionError
 from stateplan.common.release import installed_version
@@ -49,29 +44,13 @@ class _Commands(TyperGroup):
             raise
 
 
-app = typer.Typer(
-    name="stateplan",
-    cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    epilog=EXIT_CODES,
-    help="Compile streaming SQL into a plan file, edit the TTL of each state, and run the plan on Spark.",
-)
-app.add_typer(plan_app, name="plan")
-app.add_typer(job_app, name="job")
-app.add_typer(state_app, name="state")
-
-
 def _version(is_set: bool) -> None:
     if is_set:
         typer.echo(f"stateplan {installed_version()}")
         raise typer.Exit
 
 
-@app.callback()
-def top(
+def _top(
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -79,9 +58,23 @@ def top(
     """Options that come before a command."""
 
 
-app.command()(sql)
-app.command()(gateway)
-app.command("archive-classes")(archive_classes)
+app = group(
+    "Compile streaming SQL into a plan file, edit the TTL of each state, and run the plan on Spark.",
+    {
+        "sql": "stateplan.cli.sql:sql",
+        "gateway": "stateplan.cli.gateway:gateway",
+        "archive-classes": "stateplan.cli.archive_classes:archive_classes",
+        "plan": "stateplan.cli.plan:plan_app",
+        "job": "stateplan.cli.job:job_app",
+        "state": "stateplan.cli.state:state_app",
+    },
+    cls=_Commands,
+    name="stateplan",
+    callback=_top,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
 
 
 def main(args: Sequence[str] | None = None) -> NoReturn:

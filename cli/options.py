@@ -18,11 +18,6 @@ F = TypeVar("F", bound=StrEnum)
 EXIT_CODES = "Exit codes: " + "; ".join(f"{code.value} {code.meaning}" for code in ExitCode) + "."
 
 
-def group(about: str) -> typer.Typer:
-    """A group of commands."""
-    return typer.Typer(no_args_is_help=True, rich_markup_mode=None, epilog=EXIT_CODES, help=about)
-
-
 class Format(StrEnum):
     """Output formats."""
 

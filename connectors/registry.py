@@ -8,7 +8,7 @@ Importing this loads no engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -16,72 +16,71 @@ from typing import Any, Generic, TypeVar
 
 from stateplan.common.changelog import RETRACT, ChangelogMode
 from stateplan.common.errors import CatalogError, OptionError, Place, nearest, one_of
+from stateplan.common.lazy_table import LazyTable
 from stateplan.common.options import PATH, Option, OptionType, Role, accepted_value, match, parse_value
 from stateplan.common.secrets import has_reference, references
 from stateplan.common.types import LogicalType, parse_type
-from stateplan.connectors import (
-    arrow,
-    blackhole,
-    datagen,
-    delta,
-    filesystem,
-    foreign,
-    jdbc,
-    kafka,
-    postgres_cdc,
-    print,  # noqa: A004 - Flink's name
-    replay,
-    results,
-)
+from stateplan.connectors import foreign
 from stateplan.connectors.catalogs import CatalogType
-from stateplan.connectors.delta.catalog import DeltaCatalogType
-from stateplan.connectors.formats import avro, change_formats, csv, json, parquet, raw
 from stateplan.connectors.formats.base import Fields, Format, format_options
-from stateplan.connectors.jdbc.catalog import JdbcCatalogType
 from stateplan.connectors.protocol import Connector
 
 T = TypeVar("T", bound=Connector | Format | CatalogType)
 
-CONNECTORS: dict[str, Connector] = {
-    connector.name: connector
-    for connector in (
-        filesystem.Filesystem(),
-        datagen.Datagen(),
-        print.Print(),
-        blackhole.Blackhole(),
-        replay.Replay(),
-        kafka.Kafka(),
-        kafka.UpsertKafka(),
-        jdbc.Jdbc(),
-        postgres_cdc.PostgresCdc(),
-        delta.Delta(),
-    )
-}
+
+def _instance(name: str, kind: Any) -> Any:
+    """One of stateplan's own, of its class."""
+    return kind()
+
+
+_CONNECTORS = "stateplan.connectors."
+_FORMATS = _CONNECTORS + "formats."
+
+CONNECTORS: LazyTable[Connector] = LazyTable(
+    {
+        "filesystem": _CONNECTORS + "filesystem:Filesystem",
+        "datagen": _CONNECTORS + "datagen:Datagen",
+        "print": _CONNECTORS + "print:Print",
+        "blackhole": _CONNECTORS + "blackhole:Blackhole",
+        "replay": _CONNECTORS + "replay:Replay",
+        "kafka": _CONNECTORS + "kafka:Kafka",
+        "upsert-kafka": _CONNECTORS + "kafka:UpsertKafka",
+        "jdbc": _CONNECTORS + "jdbc:Jdbc",
+        "postgres-cdc": _CONNECTORS + "postgres_cdc:PostgresCdc",
+        "delta": _CONNECTORS + "delta:Delta",
+    },
+    _instance,
+)
 """Connector name to connector: stateplan's own, and those of other packages that have been requested."""
 
-FORMATS: dict[str, Format] = {
-    fmt.name: fmt
-    for fmt in (
-        json.JsonFormat(),
-        csv.CsvFormat(),
-        parquet.ParquetFormat(),
-        avro.AvroFormat(),
-        raw.RawFormat(),
-        change_formats.DebeziumJson(),
-        change_formats.CanalJson(),
-        change_formats.MaxwellJson(),
-        change_formats.OggJson(),
-        change_formats.OpJson(),
-        avro.AvroConfluent(),
-        avro.DebeziumAvroConfluent(),
-    )
-}
+FORMATS: LazyTable[Format] = LazyTable(
+    {
+        "json": _FORMATS + "json:JsonFormat",
+        "csv": _FORMATS + "csv:CsvFormat",
+        "parquet": _FORMATS + "parquet:ParquetFormat",
+        "avro": _FORMATS + "avro:AvroFormat",
+        "raw": _FORMATS + "raw:RawFormat",
+        "debezium-json": _FORMATS + "change_formats:DebeziumJson",
+        "canal-json": _FORMATS + "change_formats:CanalJson",
+        "maxwell-json": _FORMATS + "change_formats:MaxwellJson",
+        "ogg-json": _FORMATS + "change_formats:OggJson",
+        "op-json": _FORMATS + "change_formats:OpJson",
+        "avro-confluent": _FORMATS + "avro:AvroConfluent",
+        "debezium-avro-confluent": _FORMATS + "avro:DebeziumAvroConfluent",
+    },
+    _instance,
+)
 """Format name to format, likewise."""
 
-CATALOGS: dict[str, CatalogType] = {kind.name: kind for kind in (JdbcCatalogType(), DeltaCatalogType())}
+CATALOGS: LazyTable[CatalogType] = LazyTable(
+    {"jdbc": _CONNECTORS + "jdbc.catalog:JdbcCatalogType", "delta": _CONNECTORS + "delta.catalog:DeltaCatalogType"},
+    _instance,
+)
 """Type of catalog to what it is, likewise."""
 
-INTERNAL: dict[str, Connector] = {connector.name: connector for connector in (results.Results(), arrow.ArrowTable())}
+INTERNAL: LazyTable[Connector] = LazyTable(
+    {"*results*": _CONNECTORS + "results:Results", "in-memory": _CONNECTORS + "arrow:ArrowTable"}, _instance
+)
 """Connectors of tables that no user creates."""
 
 
@@ -102,7 +101,7 @@ class _Plugins(Generic[T]):
     """
 
     def __init__(
-        self, kind: str, base: type[Any], table: dict[str, T], internal: Mapping[str, T] | None = None
+        self, kind: str, base: type[Any], table: MutableMapping[str, T], internal: Mapping[str, T] | None = None
     ) -> None:
         self.kind = kind
         self.internal = internal or {}

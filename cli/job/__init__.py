@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from stateplan.cli.job.metrics import metrics
-from stateplan.cli.job.top import top
-from stateplan.cli.options import group
+from stateplan.cli.groups import group
 
-job_app = group("Monitor a running or stopped job.")
-job_app.command("top")(top)
-job_app.command("metrics")(metrics)
+job_app = group(
+    "Monitor a running or stopped job.",
+    {
+        "top": "stateplan.cli.job.top:top",
+        "metrics": "stateplan.cli.job.metrics:metrics",
+    },
+)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from stateplan.cli.options import group
-from stateplan.cli.state.advise import advise
-from stateplan.cli.state.read import read
-from stateplan.cli.state.set_ttl import set_ttl
-from stateplan.cli.state.show import show
+from stateplan.cli.groups import group
 
-state_app = group("Inspect the state in a checkpoint and change its TTLs.")
-state_app.command("advise", no_args_is_help=True)(advise)
-state_app.command("read", no_args_is_help=True)(read)
-state_app.command("show", no_args_is_help=True)(show)
-state_app.command("set-ttl", no_args_is_help=True)(set_ttl)
+state_app = group(
+    "Inspect the state in a checkpoint and change its TTLs.",
+    {
+        "advise": "stateplan.cli.state.advise:advise",
+        "read": "stateplan.cli.state.read:read",
+        "show": "stateplan.cli.state.show:show",
+        "set-ttl": "stateplan.cli.state.set_ttl:set_ttl",
+    },
+    no_args_is_help=("advise", "read", "show", "set-ttl"),
+)
