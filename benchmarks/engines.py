@@ -96,6 +96,12 @@ def flink_setup() -> str | None:
 
 def flink(backend: str, mini_batch: bool, parallelism: int = 2, heap: str = "6g") -> Engine:
     """Flink 2.3 in one process. ``backend`` is ``hashmap`` or ``rocksdb``."""
+    name = f"Flink, {'heap' if backend == 'hashmap' else 'RocksDB'}{', mini-batch' if mini_batch else ''}"
+    return Engine(name, "", flink_command(backend, mini_batch, parallelism, heap))
+
+
+def flink_command(backend: str, mini_batch: bool, parallelism: int = 2, heap: str = "6g") -> list[str]:
+    """The command of a Flink process, which reads paths of scripts from its standard input."""
     configuration = {
         "execution.target": "local",
         "execution.attached": "true",
@@ -120,5 +126,4 @@ def flink(backend: str, mini_batch: bool, parallelism: int = 2, heap: str = "6g"
     for package in FLINK_OPENS:
         command += ["--add-opens", f"{package}=ALL-UNNAMED"]
     command += ["-cp", f"{FLINK / 'classes'}{os.pathsep}{FLINK / 'dist' / 'lib'}/*", "Harness"]
-    name = f"Flink, {'heap' if backend == 'hashmap' else 'RocksDB'}{', mini-batch' if mini_batch else ''}"
-    return Engine(name, "", command + [f"{k}={v}" for k, v in configuration.items()])
+    return command + [f"{key}={value}" for key, value in configuration.items()]

@@ -174,10 +174,10 @@ def missed(result: tuple[Query, list[Measured]]) -> bool:
     return ours is not None and best is not None and ours.speed < result[0].target * best.speed
 
 
-def write_report(text: str, report: Path = REPORT) -> None:
+def write_report(text: str, markers: tuple[str, str] = MARKERS, report: Path = REPORT) -> None:
     """Puts ``text`` between the markers of a report and leaves the rest of it alone."""
-    begin, end = (re.escape(m) for m in MARKERS)
-    body = f"{MARKERS[0]}\n{text}\n{MARKERS[1]}"
+    begin, end = (re.escape(m) for m in markers)
+    body = f"{markers[0]}\n{text}\n{markers[1]}"
     before = report.read_text(encoding="utf-8")
     report.write_text(re.sub(f"{begin}.*?{end}", lambda _: body, before, flags=re.S), encoding="utf-8")
 

@@ -355,7 +355,7 @@ def main(
     )
     print("\n" + text)
     if report:
-        write_report(text, REPORT)
+        write_report(text, report=REPORT)
         PLOT.write_text(plot(results), encoding="utf-8")
     return int(any(m.way.right and m.rows != ways[0].rows for ways in results.values() for m in ways))
 

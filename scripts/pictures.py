@@ -43,7 +43,8 @@ def _style() -> str:
     )
 
 
-def _svg(width: int, height: int, title: str, about: str, parts: Sequence[str]) -> str:
+def drawing(width: int, height: int, title: str, about: str, parts: Sequence[str]) -> str:
+    """An SVG with a title and a description for who cannot see it."""
     body = "\n".join(parts)
     about = f'<title id="title">{escape(title)}</title>\n<desc id="about">{escape(about)}</desc>'
     return (
@@ -88,7 +89,7 @@ def ttl() -> str:
     for top, update, kinds in ((34, "OnCreateAndWrite", ("write",)), (264, "OnReadAndWrite", ("write", "read"))):
         parts += _ages(top, update, kinds)
     about = "The row expires an hour after its last write, or with OnReadAndWrite an hour after its last read."
-    return _svg(760, 478, "The age of a row of state against its TTL", about, parts)
+    return drawing(760, 478, "The age of a row of state against its TTL", about, parts)
 
 
 def _ages(top: float, update: str, kinds: Sequence[str]) -> Iterator[str]:
@@ -136,7 +137,7 @@ def runs() -> str:
         *_frame(588, "after the merge", (), 1, "1 run, no old versions"),
     ]
     about = "Each micro-batch adds a run. A merge moves the rows of eight runs to a new run, by ascending hash."
-    return _svg(760, 300, "Runs and merges of keyed state", about, parts)
+    return drawing(760, 300, "Runs and merges of keyed state", about, parts)
 
 
 def _frame(left: float, title: str, sizes: Sequence[float], share: float, note: str) -> Iterator[str]:
@@ -187,7 +188,7 @@ def slots() -> str:
         if becomes[2] != "dropped":
             parts.append(_arrow(left + (at * 8 + 4) * _SLOT - 4, 200, left + (at * 8 + 4) * _SLOT - 4, 219))
     about = "The deduplication and the aggregate keep their slots, the join frees them, the rank gets free ones."
-    return _svg(760, 300, "Slots of state across a change of plan", about, parts)
+    return drawing(760, 300, "Slots of state across a change of plan", about, parts)
 
 
 def _range(left: float, top: float, operator: str, colour: str, verb: str) -> Iterator[str]:
@@ -256,7 +257,7 @@ def levels() -> str:
         ),
     ]
     about = "Scan tasks split rows into blobs. Spark moves them to level 1, level 2 and the sinks. The driver commits."
-    return _svg(760, 308, "Blobs through the levels of a micro-batch", about, parts)
+    return drawing(760, 308, "Blobs through the levels of a micro-batch", about, parts)
 
 
 PICTURES: dict[Path, Callable[[], str]] = {

@@ -1,0 +1,175 @@
+"""The page of the survey: tables and plots of what a ledger holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from pathlib import Path
+
+from benchmarks.run import QUERIES, machine
+from benchmarks.survey.commands import COMMANDS
+from benchmarks.survey.ledger import Cell, Ledger
+from scripts.pages import page_path
+from scripts.pictures import drawing
+
+PAGE = page_path("benchmarks")
+OURS = "stateplan"
+
+STREAMS = {"first row": "first row s", "idle memory": "idle MiB"}
+"""Parts about one streaming query: their figure."""
+
+TARGETS = {
+    "quick start": 2.0,
+    "plan compile": 0.8,
+    "plan show": 0.35,
+    "plan lint": 0.35,
+    "plan set-ttl": 0.35,
+    "Python aggregate over 3 rows": 1.0,
+}
+"""Seconds that a command may take."""
+
+_TITLES = {query.name: query.title for query in QUERIES}
+
+
+def sections(ledger: Ledger) -> str:
+    """The Markdown of everything that was measured."""
+    parts = [_conditions(ledger), *_commands(ledger), *_streams(ledger), *_latency(ledger), *_throughput(ledger)]
+    return "\n\n".join(parts)
+
+
+def _conditions(ledger: Ledger) -> str:
+    loads = [record.load for record in ledger.records]
+    commits = ", ".join(dict.fromkeys(f"`{record.commit}`" for record in ledger.records))
+    return (
+        f"{machine()}. Engines ran one after another. The load of the machine right before a measurement was "
+        f"{min(loads, default=0):.1f} to {max(loads, default=0):.1f}. Commits {commits}."
+    )
+
+
+def _commands(ledger: Ledger) -> Iterator[str]:
+    rows = []
+    for case in COMMANDS:
+        figures = ledger.medians(Cell("commands", case, OURS))
+        if figures:
+            target = f"{TARGETS[case]:g}" if case in TARGETS else ""
+            rows.append((case, f"{figures['wall s']:.2f}", f"{figures['cpu s']:.2f}", target))
+    if rows:
+        yield "### Commands\n\nSeconds from the start of a process to its end, the fastest of five runs."
+        yield _table(("command", "seconds", "processor time", "target"), rows)
+
+
+def _streams(ledger: Ledger) -> Iterator[str]:
+    titles = {
+        "first row": "### First row of a stream\n\nSeconds from the start of the process to its first row.",
+        "idle memory": "### Memory of an idle stream\n\nMiB of all processes, 40 s after the last row.",
+    }
+    for part, title in titles.items():
+        rows = [(cell.peer, ledger.medians(cell).get(STREAMS[part])) for cell in ledger.cells(part)]
+        if rows:
+            yield title
+            yield _table(("engine", STREAMS[part]), [(peer, _number(value)) for peer, value in rows])
+
+
+def _latency(ledger: Ledger) -> Iterator[str]:
+    rows = []
+    for cell in ledger.cells("latency"):
+        figures = ledger.medians(cell)
+        values = [_number(figures[name]) for name in ("p50 ms", "p99 ms")] if figures else ["", ledger.failure(cell)]
+        rows.append((cell.size, cell.peer, *values))
+    if rows:
+        yield (
+            "### Latency\n\nMilliseconds from the moment a file with rows appears to the moment a result is printed. "
+            "Files appear every 100 ms."
+        )
+        yield _table(("rows a second", "engine", "median", "99th percentile"), rows)
+
+
+def _throughput(ledger: Ledger) -> Iterator[str]:
+    titles = {"queries": "Nine queries", "nexmark": "Nexmark", "sustained": "Long runs with checkpoints"}
+    for part, title in titles.items():
+        cells = list(ledger.cells(part))
+        for size in dict.fromkeys(cell.size for cell in cells):
+            here = [cell for cell in cells if cell.size == size]
+            yield f"### {title}, {size}"
+            yield _table(*_comparison(ledger, here))
+            yield f"![{title}, {size}]({plot_name(part, size)})"
+
+
+def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
+    peers = list(dict.fromkeys(cell.peer for cell in cells))
+    rows: list[Sequence[str]] = []
+    for case in dict.fromkeys(cell.case for cell in cells):
+        of_peer = {cell.peer: ledger.medians(cell) for cell in cells if cell.case == case}
+        failures = {cell.peer: ledger.failure(cell) for cell in cells if cell.case == case}
+        speeds = [
+            f"{of_peer[peer]['rows/s']:,.0f}" if of_peer.get(peer) else ("failed" if failures.get(peer) else "")
+            for peer in peers
+        ]
+        ratios = [_ratio(of_peer, name) for name in ("rows/s", "cpu s")]
+        figures = of_peer.get(OURS, {})
+        memory = " / ".join(f"{figures[name]:,.1f}" for name in ("peak GiB", "checkpoint MiB") if name in figures)
+        rows.append((_TITLES.get(case, case), *speeds, *ratios, memory))
+    return ("query", *(f"{peer}, rows/s" for peer in peers), "ratio", "ratio by processor time", "GiB"), rows
+
+
+def _ratio(of_peer: dict[str, dict[str, float]], name: str) -> str:
+    """How many times better stateplan is than the best of the others."""
+    ours = of_peer.get(OURS, {}).get(name)
+    others = [figures[name] for peer, figures in of_peer.items() if peer != OURS and name in figures]
+    if not ours or not others:
+        return ""
+    return f"{ours / max(others) if name == 'rows/s' else min(others) / ours:.2f}"
+
+
+def plot_name(part: str, size: str) -> str:
+    """The file of a plot, beside the page."""
+    return f"benchmarks-{part}-{size.replace(',', '').replace(' ', '-')}.svg"
+
+
+def plots(ledger: Ledger) -> Iterator[tuple[Path, str]]:
+    """The files of the plots, and what is in them."""
+    for part in ("queries", "nexmark", "sustained"):
+        cells = list(ledger.cells(part))
+        for size in dict.fromkeys(cell.size for cell in cells):
+            bars = [
+                (_TITLES.get(cell.case, cell.case), cell.peer, ledger.medians(cell).get("rows/s", 0.0))
+                for cell in cells
+                if cell.size == size
+            ]
+            yield PAGE.with_name(plot_name(part, size)), _bars(f"{part.capitalize()}, {size}: rows a second", bars)
+
+
+_ROW, _LABEL, _WIDTH = 15, 300, 760
+
+
+def _bars(title: str, bars: Sequence[tuple[str, str, float]]) -> str:
+    """Horizontal bars, those of a case together."""
+    largest = max((value for _, _, value in bars), default=1.0) or 1.0
+    parts, y, case = [], 40, ""
+    for name, peer, value in bars:
+        if name != case:
+            y += 24
+            parts.append(f'<text x="16" y="{y - 4}" font-weight="600">{escape(name)}</text>')
+            case = name
+        length = (_WIDTH - _LABEL - 90) * value / largest
+        kind = "s0" if peer == OURS else "edge"
+        parts.append(f'<text x="{_LABEL - 8}" y="{y + 11}" text-anchor="end">{escape(peer)}</text>')
+        parts.append(
+            f'<rect class="{kind}" x="{_LABEL}" y="{y + 2}" width="{max(length, 1):.1f}" height="{_ROW - 4}"/>'
+        )
+        parts.append(f'<text x="{_LABEL + length + 6:.1f}" y="{y + 11}">{value:,.0f}</text>')
+        y += _ROW
+    return drawing(_WIDTH, y + 16, title, "Bars of rows a second for each query and engine.", parts)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    numbers = [
+        all(row[i].replace(",", "").replace(".", "").isdigit() or not row[i] for row in rows) for i in range(len(head))
+    ]
+    rule = "|".join("--:" if number else "---" for number in numbers)
+    lines = ["| " + " | ".join(head) + " |", f"|{rule}|"]
+    return "\n".join([*lines, *("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)])
