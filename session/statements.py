@@ -37,6 +37,7 @@ _IN_STATEMENT_SET = (
     nodes.DescribeTable,
     nodes.DescribeJob,
     nodes.Explain,
+    nodes.ShowObjects,
     nodes.SetOption,
     nodes.ResetOption,
 )
