@@ -18,6 +18,7 @@ from typing import Any
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.flink_options import NO_EFFECT, NO_EFFECT_PREFIXES
 from stateplan.common.options import Option, OptionType, option_text, parse_value
+from stateplan.common.redaction import redacted_options
 from stateplan.common.zone import session_zone, zone_id
 
 _BOOLEAN, _INTEGER, _LONG = OptionType.BOOLEAN, OptionType.INTEGER, OptionType.LONG
@@ -535,6 +536,13 @@ class Configuration:
     def to_dict(self) -> dict[str, str]:
         """What has been set, by key."""
         return dict(sorted(self._values.items()))
+
+    def redacted(self) -> dict[str, str]:
+        """What has been set, by key, without passwords."""
+        return redacted_options(self.to_dict())
+
+    def __repr__(self) -> str:
+        return f"Configuration({self.redacted()})"
 
     def __contains__(self, key: str) -> bool:
         return current_key(key) in self._values

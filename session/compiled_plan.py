@@ -214,6 +214,9 @@ class StatementSet:
         self._inserts.append(table.insert_by_name(target_path, overwrite))
         return self
 
+    def __repr__(self) -> str:
+        return f"StatementSet({amount(len(self._inserts), 'INSERT')})"
+
     def _all(self) -> Inserts:
         if not self._inserts:
             raise SqlError("SQL012.empty_set")

@@ -102,6 +102,10 @@ class TableEnvironment(Tables, Names, AttributeHints):
         """
         return cls(options, console=console, on_progress=on_progress, spark=spark, jobs=jobs, host=host)
 
+    def __repr__(self) -> str:
+        place = f"{self.catalog.current_catalog}.{self.catalog.current_database}"
+        return f"TableEnvironment({place}, {self.session.config.redacted()})"
+
     def get_config(self) -> Configuration:
         """The session's options."""
         return self.session.config

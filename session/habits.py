@@ -45,6 +45,9 @@ class EnvironmentSettings:
         """Whether the session runs in streaming mode."""
         return self._configuration.get(_RUNTIME_MODE, "streaming") != "batch"
 
+    def __repr__(self) -> str:
+        return f"EnvironmentSettings({self._configuration.redacted()})"
+
 
 class EnvironmentSettingsBuilder:
     """Makes :class:`EnvironmentSettings` step by step. Source: PyFlink's ``EnvironmentSettings.Builder``."""

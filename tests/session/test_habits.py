@@ -141,6 +141,16 @@ def test_a_job_says_which_and_how_it_stands() -> None:
     assert repr(result.job) == f"LocalJob({result.job.job_id.replace('-', '')}, FINISHED)"
 
 
+def test_an_object_of_a_session_shows_what_it_is() -> None:
+    tables = TableEnvironment.create({"pipeline.name": "daily", "spark.hadoop.fs.s3a.secret.key": "hunter2"})
+    options = "{'pipeline.name': 'daily', 'spark.hadoop.fs.s3a.secret.key': '******'}"
+    assert repr(tables) == f"TableEnvironment(default_catalog.default_database, {options})"
+    assert repr(tables.get_config()) == f"Configuration({options})"
+    tables.execute_sql("CREATE TABLE s (a INT) WITH ('connector' = 'blackhole')")
+    assert repr(tables.create_statement_set().add_insert_sql("INSERT INTO s SELECT 1")) == "StatementSet(1 INSERT)"
+    assert repr(EnvironmentSettings.in_batch_mode()) == "EnvironmentSettings({'execution.runtime-mode': 'batch'})"
+
+
 def test_every_public_method_has_a_docstring() -> None:
     without = []
     for name in stateplan.__all__:
