@@ -218,7 +218,8 @@ class _Shape:
         left = at.x - at.width / 2
         if self.block.main is None:
             place = (entries.index(position) + 0.5) / len(entries)
-            return (left, at.y + place * self.height) if self.across else (left + place * self.width, at.y)
+            first_row = self.strips[0].rows[0]
+            return (left, at.y + place * _CHIP) if self.across else (left + place * _row_width(first_row), at.y)
         places = self.places(at, entries)
         if position in places:
             x, y = places[position]
@@ -232,11 +233,13 @@ class _Shape:
         return begin + place * max(left + self.width - begin, 0.0), self._top(at)
 
     def exit(self, at: BoxPlace) -> tuple[float, float]:
-        """Where its rows go out."""
+        """Where its rows go out: of chips alone, at the last chip."""
+        if self.block.main is None:
+            left, last_width = at.x - at.width / 2, _row_width(self.strips[0].rows[-1])
+            bottom = at.y + self.height
+            return (left + last_width, bottom - _CHIP / 2) if self.across else (left + last_width / 2, bottom)
         if self.across:
-            return at.x + at.width / 2, (at.y + self.height / 2) if self.block.main is None else self._top(
-                at
-            ) + self.body / 2
+            return at.x + at.width / 2, self._top(at) + self.body / 2
         return at.x, at.y + self.height
 
     def markup(self, at: BoxPlace, entries: Sequence[int]) -> Iterator[str]:
@@ -326,12 +329,13 @@ def _chips(
         x, y = left, top + row_number * (_CHIP + _STRIP_GAP)
         for chip, width in row:
             if last_chip is not None:
-                is_same_row = last_chip[2] == y
-                start = (last_chip[1], y + _CHIP / 2) if is_same_row else (x + min(width, 12.0), y - _STRIP_GAP)
-                end = (x, y + _CHIP / 2) if is_same_row else (x + min(width, 12.0), y)
-                lines.append(
-                    _edge(last_chip[0].id, chip.id, f"M{_n(start[0])} {_n(start[1])}L{_n(end[0])} {_n(end[1])}")
-                )
+                before, right, last_y = last_chip
+                if last_y == y:
+                    path = f"M{_n(right)} {_n(y + _CHIP / 2)}H{_n(x)}"
+                else:  # down to the next row, and back to its beginning
+                    across = f"V{_n(y - _STRIP_GAP / 2)}H{_n(x + min(width, 12.0))}"
+                    path = f"M{_n(right - 14.0)} {_n(y - _STRIP_GAP)}{across}V{_n(y)}"
+                lines.append(_edge(before.id, chip.id, path))
             yield (
                 f"{_open_group(chip, 'node chip')}"
                 f'<rect class="box" x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(_CHIP)}" rx="10.5"/>'

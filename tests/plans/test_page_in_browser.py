@@ -316,6 +316,26 @@ def test_no_line_runs_through_a_box(opened: Any, shared: Path, size: dict[str, i
     assert crossed == []
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_a_line_begins_and_ends_at_its_operators(opened: Any, shared: Path, size: dict[str, int]) -> None:
+    page = opened(side_by_side(shared, 1), size)
+    apart = page.evaluate(
+        """() => {
+          const rects = [...document.querySelectorAll("rect.box")];
+          const boxes = new Map(rects.map(r => [r.parentNode.dataset.id, r.getBBox()]));
+          const gap = (at, from, size) => Math.max(from - at, at - from - size, 0);
+          const distance = (p, b) => Math.max(gap(p.x, b.x, b.width), gap(p.y, b.y, b.height));
+          return [...document.querySelectorAll(".edge .line")].flatMap(line => {
+            const { source, target } = line.parentNode.dataset;
+            const end = line.getPointAtLength(line.getTotalLength());
+            const gaps = [distance(line.getPointAtLength(0), boxes.get(source)), distance(end, boxes.get(target))];
+            return gaps.some(g => g > 8) ? [`${source}-${target} ${gaps}`] : [];
+          });
+        }"""
+    )
+    assert apart == []
+
+
 def test_thirty_operators_with_six_states_are_read_without_zoom(opened: Any) -> None:
     page = opened(PlanDocument.load(str(DATA.parent / "large" / "plan.json")), {"width": 1400, "height": 900})
     found = page.evaluate(
