@@ -104,6 +104,8 @@ export const jobView = (path, changed) => {
     update: (found) => {
       job = found;
       say(name, job.name);
+      name.title = job.name;
+      name.classList.toggle("long", job.name.length > 60);
       badge.className = `status ${job.status}`;
       say(badge, statusName(job.status));
       show(stop, job.status === "RUNNING");
