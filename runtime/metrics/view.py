@@ -101,12 +101,15 @@ class JobView:
         return min(1.0, busy / 1000 / (seconds or WINDOW_MS / 1000))
 
     def operators(self) -> list[OperatorView]:
-        """Sources, operators with state and sinks, in the order of the plan."""
+        """Sources, operators with state and sinks, in the order of the plan. While a micro-batch runs for longer than
+        the window, their rates are those since the start of the last one: the job is not idle."""
         records, seconds = self.window
+        last = self.last
+        if not records and self.writer and self.in_hand is not None and last is not None and last.batches == 1:
+            records, seconds = (last,), max(self.now - last.started, 1) / 1000
         sums: Figures = {}
         for record in records:
             add_all(sums, record.operators)
-        last = self.last
         out = []
         for info in self.info.operators:
             now = sums.get(info.uid, {})

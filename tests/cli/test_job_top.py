@@ -73,6 +73,8 @@ def test_rates_of_a_running_job_are_of_the_last_ten_seconds() -> None:
     assert rate(1_030_000) == pytest.approx(100)  # 10 micro-batches of 100 rows
     assert rate(1_034_000) == pytest.approx(60)  # four seconds without any
     assert rate(1_100_000) == 0
+    slow = JobView(info(), 1_050_000, writer, records, in_hand=(30, 1_030_000))
+    assert slow.operators()[0].rows_in == pytest.approx(100 / 21), "the last one, as another one runs for 20 s"
 
 
 def test_load_and_rates_by_input() -> None:
