@@ -222,6 +222,10 @@ def _sql_date(text: str) -> int:
     return parse_date(f"{match.group(1)}-{int(match.group(2)):02d}-01") + int(match.group(3)) - 1
 
 
+_DELIMITERS = (",", ";", "\t", "|")
+"""Those that files usually have."""
+
+
 class CsvRows:
     """Rows of one table from CSV text.
 
@@ -396,7 +400,19 @@ class CsvRows:
         return read
 
     def _hint(self, text: str) -> str:
-        return f"'csv.ignore-parse-errors' = 'true' skips such input; the record is: {excerpt(text.encode())}"
+        skips = f"'csv.ignore-parse-errors' = 'true' skips such input; the record is: {excerpt(text.encode())}"
+        return "; ".join(filter(None, [self._likely_cause(text), skips]))
+
+    def _likely_cause(self, text: str) -> str | None:
+        """What else a record may be: the names of the columns, or fields with another delimiter."""
+        names = [name.lower() for name, _ in self.fields]
+        delimiter = self.layout.delimiter
+        if [field.strip(' "').lower() for field in text.strip().split(delimiter)] == names:
+            return "the line has the names of the columns: the format reads no header, so remove it"
+        others = [d for d in _DELIMITERS if d != delimiter and len(text.split(d)) == len(names) > 1]
+        if delimiter not in text and others:
+            return f"'csv.field-delimiter' = '{others[0]}' reads the record as {len(names)} fields"
+        return None
 
     def _data_error(self, code: str, error: RecordError, line: int, text: str, file: str | None) -> DataError:
         count = len(self.fields)

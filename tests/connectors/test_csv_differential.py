@@ -184,6 +184,20 @@ def test_projection(tmp_path: Path) -> None:
             "  hint: 'csv.ignore-parse-errors' = 'true' skips such input; the record is: 1",
         ),
         (
+            "A,b\n1,x\n",
+            "[DATA122] 'A' is not a value of the column 'a', which is INT\n  --> {}, line 1\n"
+            "  expected: a whole number from -2147483648 to 2147483647\n"
+            "  hint: the line has the names of the columns: the format reads no header, so remove it; "
+            "'csv.ignore-parse-errors' = 'true' skips such input; the record is: A,b",
+        ),
+        (
+            "1;x\n",
+            "[DATA123] not a record of the table: there is 1 field\n  --> {}, line 1\n"
+            "  expected: 2 fields, one for each column\n"
+            "  hint: 'csv.field-delimiter' = ';' reads the record as 2 fields; "
+            "'csv.ignore-parse-errors' = 'true' skips such input; the record is: 1;x",
+        ),
+        (
             '1,"x"y\n',
             "[DATA121] not a record of the table: unexpected 'y' after a quoted field\n  --> {}, line 1, column 6\n"
             "  expected: 2 fields, one for each column\n"
