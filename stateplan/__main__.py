@@ -1,6 +1,6 @@
 """``python -m stateplan`` is the command ``stateplan``."""
 
-from stateplan.cli.app import main
+from stateplan.cli.entry import main
 
 if __name__ == "__main__":
     main()
