@@ -46,6 +46,7 @@ from stateplan.runtime.spark.hadoop import (
     is_remote,
     table_path,
 )
+from stateplan.runtime.spark.local_spark import filter_log
 from stateplan.runtime.spark.query import Shipment
 from stateplan.runtime.spark.repartition import repartition
 from stateplan.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
@@ -159,6 +160,8 @@ def find_place(submission: Submission, tweaks: Tweaks) -> Place:
         if elsewhere or not is_ours(spark):
             executor_cores = meet_executors(spark, options, submission.tell)
             cores = executor_cores if elsewhere else None
+        if not is_ours(spark):
+            filter_log(spark, tweaks)
     if elsewhere or remote:
         # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
         graph = with_places(graph, lambda path: str(table_path(path, options)) if remote else absolute(path))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import py_compile
 import re
 import shutil
@@ -70,13 +71,7 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
     if local and application in _able:
         return int(spark.sparkContext.defaultParallelism)
     _hear_of_executors(spark)
-    executors = on_executors(spark, partial(probe.describe, PACKAGE, 0.1), options, tell)
-    for facts in executors:
-        if facts["missing"]:
-            name, problem = next(iter(facts["missing"].items()))
-            raise RunError(
-                "RUN015", host=f"host {facts['executor'][0]}", python=facts["python"], library=name, problem=problem
-            )
+    executors = _able_executors(spark, options, tell)
     ours = probe.digest(PACKAGE)
     with _shipping:
         if application not in _shipped and any(facts["digest"] != ours for facts in executors):
@@ -86,6 +81,48 @@ def meet_executors(spark: SparkSession, options: Mapping[str, str], tell: Callab
         _able.add(application)
         warn_of_output(spark.conf.get)
     return int(spark.sparkContext.defaultParallelism)
+
+
+def _able_executors(
+    spark: SparkSession, options: Mapping[str, str], tell: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """What :func:`on_executors` finds, if the Python of all of them can run the job.
+
+    PySpark starts ``python3`` for workers unless the user names a program. On this machine that may be another Python
+    than the one which runs this program, as in a notebook whose environment is not activated. If it cannot run the job,
+    workers get the Python of this program.
+
+    Raises:
+        RunError: RUN014, RUN015.
+    """
+    try:
+        return _checked_executors(spark, options, tell)
+    except RunError as error:
+        if error.code != "RUN015" or not _has_default_python(spark):
+            raise
+    tell(f"workers start {sys.executable}: the 'python3' of PATH cannot run the job")
+    spark.sparkContext.pythonExec = sys.executable
+    return _checked_executors(spark, options, tell)
+
+
+def _has_default_python(spark: SparkSession) -> bool:
+    """Whether Spark runs on this machine alone, and nobody has named the Python of its workers."""
+    context = spark.sparkContext
+    program = os.environ.get("PYSPARK_PYTHON") or context.getConf().get("spark.pyspark.python")
+    return is_local(context.master) and not program and context.pythonExec == "python3"
+
+
+def _checked_executors(
+    spark: SparkSession, options: Mapping[str, str], tell: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    executors = on_executors(spark, partial(probe.describe, PACKAGE, 0.1), options, tell)
+    for facts in executors:
+        if facts["missing"]:
+            name, problem = next(iter(facts["missing"].items()))
+            raise RunError(
+                "RUN015", host=f"host {facts['executor'][0]}", python=facts["python"], library=name, problem=problem
+            )
+    return executors
 
 
 def warn_of_output(setting: Callable[[str, str], str | None]) -> None:

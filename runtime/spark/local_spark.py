@@ -1,4 +1,4 @@
-"""The tweaks inside the JVM of a Spark that was started for the job; ``tweaks.py`` describes them.
+"""The tweaks inside the JVM of a Spark, most of them of one that was started for the job; ``tweaks.py`` describes them.
 
 Spark's own compiler, Janino, compiles each class separately, so that a missing class of Spark removes one tweak only.
 """
@@ -19,6 +19,7 @@ CLASSES = {
     "session-options": "SessionOptions",
     "hadoop-defaults": "HadoopDefaults",
     "stored-state": "StoredState",
+    "coded-failures": "CodedFailures",
 }
 """Tweak to its class; ``java/`` has the sources."""
 
@@ -28,6 +29,9 @@ without a session; and Hadoop reads its defaults again when it loads certain cla
 
 _classes: dict[str, Any] = {}
 """Source to compiled class."""
+
+_guests: set[str] = set()
+"""Application ids of Sparks that :func:`filter_log` has set up."""
 
 _adapted: dict[str, dict[str, Any]] = {}
 """Application id of a Spark that :func:`adapt` has set up -> the Java classes of its :data:`_OF_QUERIES`."""
@@ -48,12 +52,24 @@ def forget_classes() -> None:
     """The JVM that had them is gone."""
     _classes.clear()
     _adapted.clear()
+    _guests.clear()
 
 
 def adapt_query(spark: SparkSession, tweaks: Tweaks) -> None:
     """Sets up a query that has just started, where :func:`adapt` set up its Spark."""
     for name, ours in _adapted.get(spark.sparkContext.applicationId, {}).items():
         tweaks.attempt(name, _set_up_query, spark, ours)
+
+
+def filter_log(spark: SparkSession, tweaks: Tweaks) -> None:
+    """Keeps failures that a job raises in Python, with a code, out of the log of a Spark that the user started."""
+    if spark.sparkContext.applicationId not in _guests:
+        _guests.add(spark.sparkContext.applicationId)
+        tweaks.attempt("coded-failures", _filter_log, spark)
+
+
+def _filter_log(spark: SparkSession) -> None:
+    compiled(spark, "coded-failures").newInstance().adapt(_java(spark))
 
 
 def _set_up_query(spark: SparkSession, ours: Any) -> None:

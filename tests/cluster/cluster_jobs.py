@@ -290,3 +290,26 @@ def connected() -> None:
         except StateplanError as error:
             print("REFUSED", error.code)
     spark.stop()
+
+
+def as_a_guest_that_fails(folder: str) -> None:
+    """Runs a job in a session that starts ``python3``, and one whose function fails."""
+    from pyspark.sql import SparkSession
+
+    from stateplan import DataTypes, StateplanError, TableEnvironment, udf
+
+    place = Path(folder, "t.json")
+    place.write_text('{"k": 1}\n{"k": 1}\n')
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    tables = TableEnvironment.create({"table.exec.local.max-input-size": "0"}, spark=spark)
+    tables.execute_sql(
+        f"CREATE TABLE t (k INT) WITH ('connector' = 'filesystem', 'path' = '{place}', 'format' = 'json')"
+    )
+    print("ROWS", tables.sql_query("SELECT k, COUNT(*) FROM t GROUP BY k").to_polars().rows())
+    tables.create_temporary_function("bad", udf(lambda k: k // 0, result_type=DataTypes.INT()))
+    try:
+        tables.sql_query("SELECT k, SUM(bad(k)) FROM t GROUP BY k").to_polars()
+    except StateplanError as error:
+        print("FAILED", error.code)

@@ -13,7 +13,16 @@ import pytest
 from stateplan.common.errors import RunError
 from stateplan.runtime.spark.cluster import warn_of_output
 from stateplan.runtime.spark.session import runs_elsewhere
-from tests.cluster.cluster_jobs import as_a_guest, changes, compiled, connected, finished, record, run
+from tests.cluster.cluster_jobs import (
+    as_a_guest,
+    as_a_guest_that_fails,
+    changes,
+    compiled,
+    connected,
+    finished,
+    record,
+    run,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +51,19 @@ def test_a_session_is_the_same_afterwards(spark: object, tmp_path: Path) -> None
     for name in ("stats", "pairs"):
         assert changes(here, name)
         assert changes(there, name) == changes(here, name)
+
+
+@pytest.mark.long
+def test_a_failure_with_a_code_prints_no_stack_trace(tmp_path: Path) -> None:
+    """Also where the ``python3`` of PATH lacks libraries, as in a notebook whose environment is not activated."""
+    other = tmp_path / "bin" / "python3"
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    other.chmod(0o755)
+    said = finished(as_a_guest_that_fails, tmp_path, PATH=f"{other.parent}{os.pathsep}{os.environ['PATH']}")
+    assert "ROWS [(1, 2)]\n" in said
+    assert "FAILED DATA310\n" in said
+    assert "\tat " not in said and "Traceback" not in said, said
 
 
 @pytest.mark.long

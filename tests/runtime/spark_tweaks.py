@@ -54,7 +54,7 @@ def _fails(*_: Any) -> Any:
 
 
 TAKEN: Mapping[str, Callable[[Patch], None]] = {
-    **{name: class_is_missing(name) for name in CLASSES if name != "stored-state"},
+    **{name: class_is_missing(name) for name in CLASSES if name not in ("stored-state", "coded-failures")},
     **{name: setting_is_missing(name) for name in TWEAKS if TWEAKS[name].settings},
     "ui-listeners": lambda patch: patch.setattr(local_spark, "_forget_pages", _fails),
     "class-archive": lambda patch: patch.setattr(session, "archive_options", _fails),

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from stateplan.common.errors import OptionError
-from stateplan.runtime.spark import collect, hosts, session, tweaks
+from stateplan.runtime.spark import collect, hosts, local_spark, session, tweaks
 from stateplan.runtime.spark.local_spark import adapt, adapt_query, compiled
-from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tweak_settings
+from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tweak_settings, keep_log
 from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
 from tests.runtime.spark_tweaks import EXPECTED, TAKEN, Patch, _fails, class_is_missing, results
 
@@ -30,6 +30,8 @@ OF_CLUSTERS = ("lost-hosts",)
 """Tweaks that only a Spark on other machines has."""
 OF_EVOLUTIONS = ("stored-state",)
 """Tweaks that no job uses."""
+OF_GUESTS = ("coded-failures",)
+"""Tweaks that only a Spark which the user started has."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +45,7 @@ def untried(monkeypatch: Patch) -> None:
 
 
 def test_every_tweak_is_taken_away() -> None:
-    assert sorted([*TAKEN, *PLAIN, *OF_CLUSTERS, *OF_EVOLUTIONS]) == sorted(TWEAKS)
+    assert sorted([*TAKEN, *PLAIN, *OF_CLUSTERS, *OF_EVOLUTIONS, *OF_GUESTS]) == sorted(TWEAKS)
 
 
 # ---- one by one, in the session of the test run -----------------------------------------------------------------
@@ -102,6 +104,35 @@ def test_hosts_are_watched_only_where_the_scheduler_has_some(spark: SparkSession
     ]
     assert not made.on("lost-hosts")
     hosts.watch(spark.sparkContext, {"heartbeat.rpc-failure-threshold": "-1"})
+
+
+@pytest.mark.spark
+def test_a_spark_whose_log_has_no_filters(spark: SparkSession, said: list[str], monkeypatch: Patch) -> None:
+    class_is_missing("coded-failures")(monkeypatch)
+    monkeypatch.setattr(local_spark, "_guests", set())
+    local_spark.filter_log(spark, Tweaks({}, said.append))
+    local_spark.filter_log(spark, Tweaks({}, said.append))
+    assert [line.split("'")[1] for line in said] == ["coded-failures"]
+
+
+@pytest.mark.spark
+def test_only_failures_with_a_code_are_kept_out_of_a_log(spark: SparkSession, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(local_spark, "_guests", set())
+    made = Tweaks({})
+    local_spark.filter_log(spark, made)
+    assert made.on("coded-failures")
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    logger = jvm.org.slf4j.LoggerFactory.getLogger("org.apache.spark.executor.Executor")
+    coded = jvm.java.lang.RuntimeException("the cause <<stateplan:DataError:{}>>")
+    logger.error("message A", jvm.java.lang.IllegalStateException("outside", coded))
+    logger.error("message B <<stateplan:DataError:{}>>")
+    logger.error("message C", jvm.java.lang.IllegalStateException("without a code"))
+    log = keep_log()
+    assert log is not None
+    said = log.read_text(errors="replace")
+    assert [letter for letter in "ABC" if f"message {letter}" in said] == ["C"]
+    assert "without a code" in said
 
 
 @pytest.mark.spark
