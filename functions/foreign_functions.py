@@ -38,6 +38,7 @@ REPLACEMENTS: dict[str, str] = {
     "LEN": "write CHAR_LENGTH(s)",
     "LENGTH": "write CHAR_LENGTH(s)",
     "MAX_BY": "number the rows with ROW_NUMBER() OVER (PARTITION BY k ORDER BY x DESC), and keep the first",
+    "MEDIAN": "write PERCENTILE(x, 0.5)",
     "MIN_BY": "number the rows with ROW_NUMBER() OVER (PARTITION BY k ORDER BY x), and keep the first",
     "NEWID": "write UUID()",
     "NVL": "write COALESCE(x, y), or IFNULL(x, y)",

@@ -106,7 +106,12 @@ class ScalarFunction:
                     type=operand.type,
                     place=place,
                     expected=self.signature,
+                    hint=_TEXT_HINTS.get(self.name) if operand.type.is_string else None,
                 )
+
+
+_TEXT_HINTS = {"+": "write a || b to join texts"}
+"""What an operator that takes no text means in other dialects."""
 
 
 def wrong_count(name: str, count: int, expectation: str, place: Place | None) -> SqlError:

@@ -173,7 +173,7 @@ class Scope:
         except SqlError as error:
             if error.code not in ("SQL100", "SQL102"):
                 raise
-            error.hint = error.hint or _text_meant(node)
+            error.hint = _alias_meant(node) or error.hint or _text_meant(node)
             if self.outer is None:
                 raise
             try:
@@ -279,6 +279,17 @@ def _text_meant(node: exp.Expr) -> str | None:
         return None
     name = node.name.replace("'", "''")
     return f"for a text write '{name}', in single quotes"
+
+
+def _alias_meant(node: exp.Expr) -> str | None:
+    """The hint for a name that is not a column, but that the same SELECT gives to an expression."""
+    select = node.find_ancestor(exp.Select)
+    if select is None or node.args.get("table") is not None:
+        return None
+    name = node.name
+    if any(isinstance(item, exp.Alias) and item.alias == name for item in select.expressions):
+        return f"'{name}' is an alias of this SELECT: repeat its expression, or name it in a query within FROM"
+    return None
 
 
 def first_repeated(names: Sequence[str]) -> str | None:
