@@ -136,7 +136,7 @@ def warn_of_output(setting: Callable[[str, str], str | None]) -> None:
     if setting("spark.ui.showConsoleProgress", "false") == "true":
         _log.warning(
             "This Spark session prints progress bars and its log to standard error. To turn the bars off, build it "
-            "with .config('spark.ui.showConsoleProgress', 'false'). To turn off the log and its stack traces, "
+            "with .config('spark.ui.showConsoleProgress', 'false'). To turn off the log, "
             "call spark.sparkContext.setLogLevel('OFF'). Errors of jobs are raised in Python in any case."
         )
 
