@@ -28,7 +28,7 @@ from stateplan.planner.algebra.relations import (
     replace_inputs,
     some_fields,
 )
-from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, Snapshot, TemporalJoin
+from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, Snapshot, TemporalJoin, WatermarkAssigner
 from stateplan.planner.algebra.windows import WindowJoin, WindowPosition
 from stateplan.planner.expressions.fold import evaluate_constant
 from stateplan.planner.expressions.normal import collapsed, not_distinct, to_cnf
@@ -454,7 +454,17 @@ def key_of_versions(rel: Rel) -> Rel | None:
     if not keys_within:
         names = field_names(rel.right)
         raise SqlError("SQL148.no_primary_key", keys=", ".join(names[k] for k in sorted(keys)), place=rel.place)
-    return replace(rel, primary_key=keys_within[0])
+    return replace(rel, right=_without_normalization(rel.right), primary_key=keys_within[0])
+
+
+def _without_normalization(rel: Rel) -> Rel:
+    """The versions of a table as its source sends them. The join keeps one row per key and time, so a change that comes
+    twice, or without its old row, leaves the same versions (``EventTimeTemporalJoinRewriteRule``)."""
+    if isinstance(rel, Scan):
+        return replace(rel, normalized=None)
+    if isinstance(rel, (Project, Calc, WatermarkAssigner)):
+        return replace_inputs(rel, [_without_normalization(rel.input)])
+    return rel
 
 
 # Joins with a table whose rows are looked up.
