@@ -30,6 +30,7 @@ from stateplan.planner.algebra.relations import (
     Sink,
     Sort,
     Values,
+    Window,
 )
 from stateplan.planner.algebra.table_functions import ProcessTable, is_python
 from stateplan.planner.algebra.temporal import IntervalJoin, LookupJoin, TemporalJoin, WatermarkAssigner
@@ -59,6 +60,8 @@ def are_unique(rel: Rel, columns: frozenset[int]) -> bool:
         return False
     if isinstance(rel, (Filter, Exchange)):
         return are_unique(rel.input, columns)
+    if isinstance(rel, Window):
+        return are_unique(rel.input, frozenset(c for c in columns if c < rel.input.width))
     if isinstance(rel, (Project, Calc)):
         below = frozenset(e.index for c in columns if isinstance(e := rel.exprs[c], InputRef))
         return bool(below) and are_unique(rel.input, below)
@@ -103,6 +106,7 @@ _KEEPING = (
     MiniBatchAssigner,
     OverAggregate,
     WatermarkAssigner,
+    Window,
 )
 """Operators whose rows are those of their input."""
 
