@@ -58,7 +58,8 @@ _REFUSALS = {
     "SQL140": "doesn't support consuming",
     "SQL141": "has an upsert key that differs",
     "SQL142": "requires the changelog sources to define a PRIMARY KEY",
-    "SQL164": r"(bounded OVER window|The window can only be ordered by|must be computed on the same window)",
+    "SQL164": r"(bounded OVER window|The window can only be ordered by|must be computed on the same window"
+    r"|requires the timecol is a time attribute type)",
 }
 """Code of an error here -> what Flink says for the same reason."""
 

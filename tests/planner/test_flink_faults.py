@@ -51,6 +51,24 @@ def test_rows_of_1970(more: list[str], fewer: list[str], named: bool, tmp_path: 
     assert bool(fault_of(Answer(tmp_path, more, fewer))) is named
 
 
+def test_a_time_that_a_join_makes_plain_is_refused_by_both(tmp_path: Path) -> None:
+    """Flink names the window over it, and this project the OVER above."""
+    table = (
+        "(a INT, t TIMESTAMP(3), WATERMARK FOR t AS t) WITH ('connector'='filesystem', 'path'='/t', 'format'='json')"
+    )
+    (tmp_path / "script.sql").write_text(
+        f"CREATE TABLE l {table};\nCREATE TABLE r {table};\n"
+        "CREATE TABLE o (n BIGINT) WITH ('connector'='print');\n"
+        "CREATE TEMPORARY VIEW j AS SELECT l.a, l.t FROM l JOIN r ON l.a = r.a;\n"
+        "INSERT INTO o SELECT SUM(n) OVER (ORDER BY window_time RANGE BETWEEN INTERVAL '2' SECOND PRECEDING "
+        "AND CURRENT ROW) FROM (SELECT window_time, COUNT(*) AS n FROM "
+        "TABLE(TUMBLE(TABLE j, DESCRIPTOR(t), INTERVAL '1' SECOND)) GROUP BY window_start, window_end, window_time);"
+    )
+    message = "The window function requires the timecol is a time attribute type, but is TIMESTAMP(3)."
+    (tmp_path / "refused.txt").write_text(message)
+    assert difference(Case(tmp_path), rows=False, late=False).said == BOTH_REFUSE
+
+
 MARKERS = "vcol_left_marker, vcol_right_marker"
 
 
