@@ -28,6 +28,7 @@ from stateplan.planner.passes.aggregates import (
     reduce_aggregates,
     remove_aggregate,
     remove_aggregates_below_projects,
+    remove_distinct_of_one_row,
     replace_empty_aggregate,
     reveal_groupings,
     split_distinct,
@@ -203,7 +204,11 @@ _REDUCE_PROJECT = InTimeZone(reduce_project)
 _REDUCE = (InTimeZone(reduce_filter), _REDUCE_PROJECT, InTimeZone(reduce_join))
 
 PHASES: tuple[Phase, ...] = (
-    Phase("what Calcite builds at once", "sequence", (simplify_bound_join, replace_empty_aggregate)),
+    Phase(
+        "what Calcite builds at once",
+        "sequence",
+        (simplify_bound_join, replace_empty_aggregate, remove_distinct_of_one_row),
+    ),
     Phase(
         "subqueries to joins",
         "sequence",

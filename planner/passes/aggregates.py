@@ -22,6 +22,7 @@ from stateplan.planner.algebra.relations import (
     Join,
     Project,
     Rel,
+    Sort,
     Values,
     field_names,
     refs_to,
@@ -162,6 +163,19 @@ def replace_empty_aggregate(rel: Rel) -> Rel | None:
     if not isinstance(rel, Aggregate) or rel.group or rel.calls:
         return None
     return Values((("dummy", BOOLEAN.not_null()),), ((Literal(BOOLEAN.not_null(), True),),), rel.place)
+
+
+def remove_distinct_of_one_row(rel: Rel) -> Rel | None:
+    """DISTINCT over a LIMIT of one row leaves it as it is (Calcite's ``RelMdMaxRowCount``)."""
+    if not isinstance(rel, Aggregate) or rel.calls or not rel.group or not _is_one_row(rel.input):
+        return None
+    return some_fields(rel.input, rel.group)
+
+
+def _is_one_row(rel: Rel) -> bool:
+    if isinstance(rel, (Filter, Project)):
+        return _is_one_row(rel.input)
+    return isinstance(rel, Sort) and rel.fetch == 1
 
 
 def _reducible(c: AggCall, distinct: bool = False) -> bool:
