@@ -162,8 +162,9 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
         join_keys = common_keys(rel)
         keys = []
         for source, own in zip(rel.sources, join_keys, strict=True):
-            key_texts = [f"({key_names(k, source)})" for k in join_input_keys(source, own)]
-            keys.append(", ".join(key_texts) or "noUniqueKey")
+            source_keys = join_input_keys(source, own)
+            key_texts = [f"({key_names(k, source)})" if k else "" for k in source_keys]  # no text for a single row
+            keys.append(", ".join(key_texts) if source_keys else "noUniqueKey")
         out = [
             f"commonJoinKey=[{key_names(join_keys[0], rel) or 'noCommonJoinKey'}]",
             f"joinTypes=[{', '.join(rel.join_types[1:])}]",
