@@ -21,6 +21,7 @@ from stateplan.common.failure_reasons import reason_of
 from stateplan.common.files import (
     HADOOP,
     absolute,
+    below_roots,
     driver_errors,
     filesystem_of,
     find_files,
@@ -31,6 +32,7 @@ from stateplan.common.files import (
     safe_url,
     scheme_of,
 )
+from stateplan.common.roots import current_roots
 
 COMMITTED = "_committed"
 """Folder, within that of a table, of what its sinks have committed."""
@@ -116,20 +118,43 @@ def _local_files(path: str) -> Iterator[FileEntry]:
     if not os.path.isdir(path):
         yield _local_file(path)
         return
-    with os.scandir(path) as entries:
+    with scan_folder(path) as entries:
         for entry in entries:
             if is_hidden(entry.name):
                 continue
+            entry_path = os.path.join(path, entry.name)
             if entry.is_symlink():
-                rooted_path(entry.path)
+                rooted_path(entry_path)
             if entry.is_dir():
-                yield from _local_files(entry.path)
+                yield from _local_files(entry_path)
                 continue
             try:
-                yield _local_file(entry.path)
+                yield _local_file(entry_path)
             except FileNotFoundError:
                 if entry.is_symlink():  # to read it is an error
-                    yield FileEntry(entry.path, 0, 0)
+                    yield FileEntry(entry_path, 0, 0)
+
+
+@contextlib.contextmanager
+def scan_folder(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The entries of a local folder, for as long as the context lasts. Their ``path`` may be their name alone.
+
+    Where roots are held, the folder is below one of them, whatever becomes a link meanwhile.
+
+    Raises:
+        GatewayError: GW012.
+        OSError: it cannot be listed.
+    """
+    if current_roots() is None:
+        with os.scandir(path) as entries:
+            yield entries
+        return
+    descriptor = below_roots(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
 
 
 def _local_file(path: str) -> FileEntry:

@@ -15,9 +15,10 @@ from urllib.parse import unquote
 
 from stateplan.common.changelog import KIND, columns
 from stateplan.common.errors import DataError, Place, StateplanError
-from stateplan.common.files import absolute, filesystem_of, local_path, rooted_path
+from stateplan.common.files import absolute, filesystem_of, local_path
 from stateplan.common.types import STRING, LogicalType
 from stateplan.connectors.formats.base import Decoder
+from stateplan.connectors.listing import is_hidden, scan_folder
 from stateplan.connectors.protocol import Partition
 from stateplan.functions.rex import Call, InputRef, Literal, Rex
 
@@ -73,6 +74,16 @@ def _inner(path: str) -> str:
     return filesystem_of(path)[1] if local is None else absolute(local)
 
 
+def _folders_in(folder: str) -> list[str]:
+    with scan_folder(folder) as entries:
+        return [entry.name for entry in entries if entry.is_dir()]
+
+
+def _remote_folders_in(filesystem: Any, folder: str) -> list[str]:
+    infos = filesystem.ls(folder, detail=True)
+    return [posixpath.basename(info["name"].rstrip("/")) for info in infos if info["type"] == "directory"]
+
+
 def list_partitions(root: str, keys: Sequence[str], default_name: str) -> list[dict[str, str | None]] | None:
     """The partitions that are there now, in order of their folders; None when the table's folder cannot be listed."""
     fs, base = filesystem_of(root)
@@ -82,17 +93,14 @@ def list_partitions(root: str, keys: Sequence[str], default_name: str) -> list[d
         if not left:
             yield {}
             return
-        if local:
-            rooted_path(folder)
-        for info in sorted(fs.ls(folder, detail=True), key=lambda i: str(i["name"])):
-            name = posixpath.basename(info["name"].rstrip("/"))
-            if info["type"] != "directory" or name.startswith((".", "_")):
+        for name in sorted(_folders_in(folder) if local else _remote_folders_in(fs, folder)):
+            if is_hidden(name):
                 continue
             try:
                 value = _part(name, left[0], default_name)
             except ValueError:
                 continue
-            for rest in below(info["name"], left[1:]):
+            for rest in below(f"{folder.rstrip('/')}/{name}", left[1:]):
                 yield {left[0]: value, **rest}
 
     try:

@@ -117,8 +117,10 @@ class Sources:
             return True
         if (self._markers / source.marks).is_dir():
             return True
-        # What looks like a pattern, Spark cannot list where names have colons.
-        uses_listing = has_pattern_signs(source.reader.path) or ends_with_files(self._graph)
+        # What looks like a pattern, Spark cannot list where names have colons. With roots, Spark would record the names
+        # in a folder elsewhere if a link to it appeared.
+        is_confined = self._graph.roots is not None and local_path(source.reader.path) is not None
+        uses_listing = has_pattern_signs(source.reader.path) or ends_with_files(self._graph) or is_confined
         return uses_listing and self._spark.last_planned < 0
 
     @property

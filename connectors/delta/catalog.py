@@ -27,6 +27,7 @@ from stateplan.connectors.delta.properties import properties_of
 from stateplan.connectors.delta.schema import check_columns, check_partitions, schema_of
 from stateplan.connectors.delta.table import STORAGE, TABLE_PATH, Facts, Location, places_of
 from stateplan.connectors.extras import require
+from stateplan.connectors.listing import scan_folder
 
 _LOG = "_delta_log"
 _KEY = "stateplan.primary-key"
@@ -121,7 +122,7 @@ class DeltaCatalog(ExternalCatalog):
             return table_folders(self._location(*parts))
         with self._disk("be read"):
             try:
-                with os.scandir(folder) as entries:
+                with scan_folder(str(folder)) as entries:
                     names = [entry.name for entry in entries if entry.is_dir()]
             except FileNotFoundError:
                 return {}

@@ -15,6 +15,7 @@ from stateplan.common.roots import Roots
 from stateplan.common.secrets import has_reference, references
 from stateplan.common.settings import current_key
 from stateplan.connectors.catalogs import CatalogType
+from stateplan.connectors.listing import scan_folder
 from stateplan.connectors.protocol import Connector
 from stateplan.connectors.registry import find_catalog_type, known_connector
 
@@ -120,21 +121,20 @@ class Confinement:
         for key, text in options.items():
             local = place_of(text) if _names_a_path(key) else None
             if local is not None:
-                self._check_links(os.path.realpath(local), set())
+                self._check_links(self.check_file(text), set())
 
     def _check_links(self, folder: str, real_paths: set[str]) -> None:
         real_paths.add(folder)
         try:
-            entries = list(os.scandir(folder))
+            with scan_folder(folder) as entries:
+                for entry in entries:
+                    real = os.path.join(folder, entry.name)
+                    if entry.is_symlink():
+                        real = self.check_file(real)
+                    if entry.is_dir() and real not in real_paths:
+                        self._check_links(real, real_paths)
         except OSError:  # there is none, or it is a file, or whoever reads it fails
             return
-        for entry in entries:
-            real = entry.path
-            if entry.is_symlink():
-                self.check_file(entry.path)
-                real = os.path.realpath(entry.path)
-            if entry.is_dir() and real not in real_paths:
-                self._check_links(real, real_paths)
 
     def check_function(self, name: str, reference: str | None, place: Place | None = None) -> None:
         """Whether a function of Python may be imported: it can do anything.

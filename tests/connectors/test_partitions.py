@@ -93,3 +93,10 @@ def test_files_outside_of_partitions(tmp_path: Path) -> None:
 def test_no_folder_no_partitions(tmp_path: Path) -> None:
     assert list_partitions(str(tmp_path / "none"), KEYS, DEFAULT) is None
     assert list_partitions(str(tmp_path), KEYS, DEFAULT) == []
+
+
+def test_a_folder_that_is_a_link_is_a_partition(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "t" / "day=2024-05-01").mkdir(parents=True)
+    (tmp_path / "t" / "day=2024-05-01" / "n=7").symlink_to(tmp_path / "elsewhere")
+    assert list_partitions(str(tmp_path / "t"), KEYS, DEFAULT) == [{"day": "2024-05-01", "n": "7"}]

@@ -30,6 +30,7 @@ from stateplan.connectors.staging import Staging
 from stateplan.gateway.service.confinement import Confinement
 from stateplan.gateway.service.limits import Limits
 from stateplan.gateway.service.service import SqlGatewayService
+from tests.gateway.hostile_jobs import exchange
 from tests.gateway.in_process_gateway import GatewayHere, gateway_here
 
 CANARY = "C4NARY"
@@ -256,6 +257,50 @@ def test_a_link_that_comes_between_the_check_and_the_opening(places: Places, tmp
                     inside += 1
                 except (OSError, GatewayError):
                     refused += 1
+    finally:
+        over.set()
+        thread.join()
+    assert inside and refused
+
+
+def test_no_listing_has_names_of_a_folder_elsewhere(tmp_path: Path) -> None:
+    """A thread exchanges a folder and a link to a folder elsewhere, all the time."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "t" / "p=inside").mkdir(parents=True)
+    (root / "t" / "inside.json").touch()
+    (outside / f"p={CANARY}").mkdir(parents=True)
+    (outside / f"{CANARY}.json").touch()
+    (outside / f"{CANARY}.link").symlink_to("/")
+    (root / "evil").symlink_to(outside)
+    table, confined, over = str(root / "t"), Confinement([str(root)]), threading.Event()
+
+    def change() -> None:
+        while not over.is_set():
+            exchange(root / "t", root / "evil")
+
+    def check_links() -> str:
+        confined.check_links({"path": table})
+        return "inside"
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    inside, refused = 0, 0
+    try:
+        with holding(confined.roots):
+            for number in range(1500):
+                try:
+                    match number % 3:
+                        case 0:
+                            said = str(table_files(table))
+                        case 1:
+                            said = str(list_partitions(table, ["p"], "none"))
+                        case _:
+                            said = check_links()
+                    inside += "inside" in said
+                except (StateplanError, OSError) as error:
+                    said = str(error)
+                    refused += 1
+                assert CANARY not in said
     finally:
         over.set()
         thread.join()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from stateplan.common.roots import Roots
 from stateplan.connectors.listing import says_end
 from stateplan.runtime.sources import Sources
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
@@ -46,6 +47,24 @@ class Tables:
             ends += [source.name.rpartition(".")[2]] * any(said)
         assert sources.end_themselves == bool(ends)
         return ends
+
+
+def test_the_driver_lists_local_files_below_roots(tmp_path: Path) -> None:
+    """Spark would follow a link that appears later, and record the names of files elsewhere. It lists what it has
+    listed before."""
+    tables = Tables(tmp_path, "SELECT n FROM a", "'source.monitor-interval' = '1 s'")
+    (source,) = tables.job.sources
+    tables.add("a", "1")
+    tables.prepare()
+    assert not (tmp_path / "splits" / source.marks).exists()
+    tables.job = replace(tables.job, roots=Roots((str(tmp_path),)))
+    (tmp_path / "spark" / "offsets").mkdir(parents=True)
+    (tmp_path / "spark" / "offsets" / "0").touch()
+    tables.prepare()
+    assert not (tmp_path / "splits" / source.marks).exists()
+    (tmp_path / "spark" / "offsets" / "0").unlink()
+    tables.prepare()
+    assert len(list((tmp_path / "splits" / source.marks).glob("[0-9]*"))) == 1
 
 
 def test_input_that_fits_into_a_micro_batch_ends_where_all_operators_hear_of_it(tmp_path: Path) -> None:
