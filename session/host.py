@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import Place, PlanError
@@ -51,6 +51,10 @@ class Host:
     def check_option(self, key: str, text: str, place: Place | None = None) -> str:
         """The value of an option as a session has it. Raises StateplanError when it must not set it."""
         return text
+
+    def check_paths(self, options: Mapping[str, str], keys: Sequence[str]) -> None:
+        """Raises StateplanError when a session must not use a path that these options name: since it was set, a folder
+        may have become a link."""
 
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
         """Raises StateplanError when a session must not read or write a table with these options."""

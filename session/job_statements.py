@@ -86,5 +86,9 @@ def run_stop_job(c: Context, node: nodes.StopJob) -> TableResult:
     if not node.args.get("savepoint"):
         c.session.jobs.stop(job_id, place)
         return ok("STOP JOB")
-    path = c.session.jobs.save(job_id, c.session.config.to_dict(), bool(node.args.get("drain")), place)
+    from stateplan.runtime.checkpoint.savepoint import SAVEPOINT_DIR
+
+    options = c.session.config.to_dict()
+    c.session.host.check_paths(options, (SAVEPOINT_DIR,))
+    path = c.session.jobs.save(job_id, options, bool(node.args.get("drain")), place)
     return content("STOP JOB", ("savepoint path",), [(path,)], types=(STRING,))

@@ -225,7 +225,7 @@ class JobStarter:
 
         (graph,), options = plans.graphs, of_mode(self.config.to_dict())
         options = {key: text for key, text in options.items() if not key.startswith("metrics.reporter")}
-        self.host.check_graph(with_secrets(graph, plans.secrets))
+        self._check(graph, options, plans.secrets)
         document = PlanDocument.from_graph(graph, PlanFacts())
         graph = bind_functions(graph, self.catalog.functions.of_plan)
         continuation = self._with_history_tables(graph, plans.secrets, options, continuation)
@@ -294,8 +294,16 @@ class JobStarter:
         from stateplan.runtime.user_functions import bind_functions
 
         graph, secrets = self._restore(document, notes)
-        self.host.check_graph(with_secrets(graph, secrets))
+        self._check(graph, self.config.to_dict(), secrets)
         return without_secrets(document, secrets), bind_functions(graph, self.catalog.functions.of_plan), secrets
+
+    def _check(self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets) -> None:
+        """Raises StateplanError where the session must not run a plan, or use the paths of its checkpoint."""
+        from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH
+        from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
+
+        self.host.check_paths(options, (CHECKPOINT_DIR, RECOVERY_PATH))
+        self.host.check_graph(with_secrets(graph, secrets))
 
     def _evolve(
         self,
@@ -465,7 +473,7 @@ class JobStarter:
         from stateplan.session.budgets import limits_of
 
         options = of_mode(self.config.to_dict())
-        self.host.check_graph(with_secrets(graph, secrets))
+        self._check(graph, options, secrets)
         limits = limits_of(document, options, not is_query)
         may_run_here = is_query or (limits is None and not self.jobs.are_durable)
         if may_run_here and (job := self._start_here(graph, options, secrets, record, is_query=is_query)) is not None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from stateplan.common.errors import GatewayError, OptionError, Place, one_of
-from stateplan.common.files import UrlError, below, place_of, real_path, safe_url
+from stateplan.common.files import UrlError, absolute, below, place_of, real_path, safe_url
 from stateplan.common.roots import Roots
 from stateplan.common.secrets import has_reference, references
 from stateplan.common.settings import current_key
@@ -62,6 +63,28 @@ class Confinement:
         if key.startswith(_OPTIONS_OF_CODE):
             raise GatewayError("GW013", key=key, place=place)
         return self.check_file(text, place) if _names_a_path(key) else text
+
+    def check_paths(
+        self, options: Mapping[str, str], keys: Sequence[str], own_options: Mapping[str, str], own_folder: Path | None
+    ) -> None:
+        """Checks options that name paths once more, when the paths are used: a folder may have become a link.
+
+        Args:
+            options: the options of a session or of a job.
+            keys: which of them.
+            own_options: the options of the gateway, whose paths may be anywhere.
+            own_folder: its folder. It has checkpoints of jobs, and no session can name a path there.
+
+        Raises:
+            GatewayError: GW012.
+        """
+        for key in keys:
+            path = options.get(key)
+            if self.roots is None or not path or path == own_options.get(key):
+                continue
+            local = place_of(path)
+            if local is None or own_folder is None or not Path(absolute(local)).is_relative_to(own_folder.absolute()):
+                self.check_file(path)
 
     def roots_with(self, options: Mapping[str, str]) -> Roots | None:
         """The roots of what a session does, with the paths that the gateway's own options name; None without roots."""

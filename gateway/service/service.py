@@ -93,6 +93,7 @@ class SqlGatewayService:
         jobs: those that SHOW JOBS lists.
         plans: those that statements call by name; None without a folder.
         audit: the audit log.
+        own_options, own_folder: the options and the folder of the gateway.
 
     Raises:
         GatewayError: GW016, another gateway has the folder, or it cannot be used.
@@ -120,8 +121,8 @@ class SqlGatewayService:
             JOBS if self._store is None else Jobs(self._store, str(self._store.folder / "savepoints"), self._tell)
         )
         self._keep_unknown = keep_unknown
-        self._options = dict(options or {})
-        self._roots = self.confinement.roots_with(self._options)
+        self.own_options, self.own_folder = dict(options or {}), folder
+        self._roots = self.confinement.roots_with(self.own_options)
         self._console = console
         self._on_progress = on_progress
         self._sessions = SessionManager(self.limits, self._environment)
@@ -134,7 +135,7 @@ class SqlGatewayService:
     def _environment(self, options: Mapping[str, str]) -> TableEnvironment:
         host = _SessionHost(self, self._keep_unknown)
         env = TableEnvironment(
-            self._options, console=self._console, on_progress=self._on_progress, jobs=self.jobs, host=host
+            self.own_options, console=self._console, on_progress=self._on_progress, jobs=self.jobs, host=host
         )
         host.confinement = self.confinement
         for key, text in options.items():
@@ -381,7 +382,7 @@ class SqlGatewayService:
         Raises:
             OptionError: OPT126, another secret, which the job needs.
         """
-        options = {key: self._options.get(key, text) if MASK in text else text for key, text in record.options.items()}
+        options = {k: self.own_options.get(k, text) if MASK in text else text for k, text in record.options.items()}
         missing_keys = [key for key, text in options.items() if MASK in text]
         for key in missing_keys:
             if key in OPTIONS or key.startswith("spark."):
@@ -470,6 +471,9 @@ class _SessionHost(Host):
 
     def check_option(self, key: str, text: str, place: Place | None = None) -> str:
         return self.confinement.check_option(key, text, place)
+
+    def check_paths(self, options: Mapping[str, str], keys: Sequence[str]) -> None:
+        self.confinement.check_paths(options, keys, self._service.own_options, self._service.own_folder)
 
     def check_table(self, options: Mapping[str, str], place: Place | None = None) -> None:
         self.confinement.check_table(options, place)

@@ -136,6 +136,33 @@ def test_no_option_of_a_session_or_of_a_statement_does(confined: Confined, names
     confined.assert_unharmed()
 
 
+def test_paths_of_options_are_checked_when_they_are_used(confined: Confined) -> None:
+    """A folder may have become a link since the option was set."""
+    assert "OK" in confined.run("CREATE TABLE used " + TABLE.format(confined.root / "in"))
+    for key in ("execution.checkpointing.dir", "execution.state-recovery.path"):
+        folder = confined.root / "used-later"
+        folder.mkdir()
+        assert "OK" in confined.run(f"SET '{key}' = '{folder}'")
+        folder.rmdir()
+        folder.symlink_to(confined.outside)
+        assert "[GW012]" in confined.run("INSERT INTO used SELECT 'x'")
+        assert "OK" in confined.run(f"RESET '{key}'")
+        folder.unlink()
+    confined.assert_unharmed()
+
+
+def test_paths_of_the_gateway_itself_may_be_anywhere(tmp_path: Path) -> None:
+    confinement, own = Confinement([str(tmp_path / "root")]), tmp_path / "state"
+    (tmp_path / "root").mkdir()
+    key = "execution.checkpointing.dir"
+    for path in (tmp_path / "root" / "c", own / "jobs" / "j" / "checkpoint", f"file:{own}/jobs/j/checkpoint"):
+        confinement.check_paths({key: str(path)}, [key], {}, own)
+    confinement.check_paths({key: "/set/by/the/gateway"}, [key], {key: "/set/by/the/gateway"}, own)
+    for path in (tmp_path, f"{own}-evil", own / ".." / "outside"):
+        with pytest.raises(GatewayError, match="GW012"):
+            confinement.check_paths({key: str(path)}, [key], {}, own)
+
+
 def test_no_code_is_loaded(confined: Confined) -> None:
     for statement in (
         "CREATE FUNCTION f AS 'os.system' LANGUAGE PYTHON",
