@@ -14,8 +14,9 @@ from functools import total_ordering
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from stateplan.common.errors import nearest
-from stateplan.common.files import move, remove, write_remote
+from stateplan.common.errors import GatewayError, nearest
+from stateplan.common.files import below_roots, move, remove, write_remote
+from stateplan.common.roots import current_roots
 
 
 @dataclass(frozen=True)
@@ -287,9 +288,40 @@ def write_whole(path: AnyPath, content: str | bytes, lasting: bool = False) -> N
         raise
 
 
+@contextlib.contextmanager
+def scan_folder(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
+    """The entries of a local folder, for as long as the context lasts. Their ``path`` may be their name alone.
+
+    Where roots are held, the folder is below one of them, whatever becomes a link meanwhile.
+
+    Raises:
+        GatewayError: GW012.
+        OSError: it cannot be listed.
+    """
+    if current_roots() is None:
+        with os.scandir(path) as entries:
+            yield entries
+        return
+    descriptor = below_roots(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield entries
+    finally:
+        os.close(descriptor)
+
+
+def nearest_name(name: str, folder: str) -> str | None:
+    """A hint at an entry of a local folder with a similar name; None where there is none, the folder cannot be listed,
+    or it is not below a root."""
+    with contextlib.suppress(OSError, GatewayError), scan_folder(folder) as entries:
+        return nearest(name, [entry.name for entry in entries])
+    return None
+
+
 def nearest_folder(folder: AnyPath) -> str | None:
-    """A hint at a neighbour of a folder with a similar name; None where there is none, or the neighbours cannot be
-    listed."""
+    """A hint at a neighbour of a folder with a similar name, as :func:`nearest_name`."""
+    if isinstance(folder, Path):
+        return nearest_name(folder.name, str(folder.absolute().parent))
     with contextlib.suppress(OSError):
         return nearest(folder.name, (neighbour.name for neighbour in folder.absolute().parent.iterdir()))
     return None

@@ -7,7 +7,6 @@ Folders without such an object are read as they are.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import posixpath
@@ -21,7 +20,6 @@ from stateplan.common.failure_reasons import reason_of
 from stateplan.common.files import (
     HADOOP,
     absolute,
-    below_roots,
     driver_errors,
     filesystem_of,
     find_files,
@@ -32,7 +30,7 @@ from stateplan.common.files import (
     safe_url,
     scheme_of,
 )
-from stateplan.common.roots import current_roots
+from stateplan.common.paths import nearest_name, scan_folder
 
 COMMITTED = "_committed"
 """Folder, within that of a table, of what its sinks have committed."""
@@ -133,28 +131,6 @@ def _local_files(path: str) -> Iterator[FileEntry]:
             except FileNotFoundError:
                 if entry.is_symlink():  # to read it is an error
                     yield FileEntry(entry_path, 0, 0)
-
-
-@contextlib.contextmanager
-def scan_folder(path: str) -> Iterator[Iterator[os.DirEntry[str]]]:
-    """The entries of a local folder, for as long as the context lasts. Their ``path`` may be their name alone.
-
-    Where roots are held, the folder is below one of them, whatever becomes a link meanwhile.
-
-    Raises:
-        GatewayError: GW012.
-        OSError: it cannot be listed.
-    """
-    if current_roots() is None:
-        with os.scandir(path) as entries:
-            yield entries
-        return
-    descriptor = below_roots(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with os.scandir(descriptor) as entries:
-            yield entries
-    finally:
-        os.close(descriptor)
 
 
 def _local_file(path: str) -> FileEntry:
@@ -313,11 +289,7 @@ def _missing_part(path: str) -> str | None:
     while not os.path.exists(folder := os.path.dirname(first_missing)):
         first_missing = folder
     name = os.path.basename(first_missing)
-    with contextlib.suppress(OSError):
-        near = nearest(name, os.listdir(folder))
-        if near is not None:
-            return near
-    return f"there is no '{name}' in {folder}"
+    return nearest_name(name, folder) or f"there is no '{name}' in {folder}"
 
 
 # ---- lists of files --------------------------------------------------------------------------------------------

@@ -16,9 +16,10 @@ from urllib.parse import unquote
 from stateplan.common.changelog import KIND, columns
 from stateplan.common.errors import DataError, Place, StateplanError
 from stateplan.common.files import absolute, filesystem_of, local_path
+from stateplan.common.paths import scan_folder
 from stateplan.common.types import STRING, LogicalType
 from stateplan.connectors.formats.base import Decoder
-from stateplan.connectors.listing import is_hidden, scan_folder
+from stateplan.connectors.listing import is_hidden
 from stateplan.connectors.protocol import Partition
 from stateplan.functions.rex import Call, InputRef, Literal, Rex
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from stateplan.common.errors import CatalogError, DataError
 from stateplan.common.files import absolute, local_path, rooted_path
 from stateplan.common.options import Option, OptionType, options_below
+from stateplan.common.paths import scan_folder
 from stateplan.common.secrets import resolve_references
 from stateplan.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.connectors.delta.folders import table_folders
@@ -27,7 +28,6 @@ from stateplan.connectors.delta.properties import properties_of
 from stateplan.connectors.delta.schema import check_columns, check_partitions, schema_of
 from stateplan.connectors.delta.table import STORAGE, TABLE_PATH, Facts, Location, places_of
 from stateplan.connectors.extras import require
-from stateplan.connectors.listing import scan_folder
 
 _LOG = "_delta_log"
 _KEY = "stateplan.primary-key"

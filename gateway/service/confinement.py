@@ -12,11 +12,11 @@ from pathlib import Path
 
 from stateplan.common.errors import GatewayError, OptionError, Place, one_of
 from stateplan.common.files import UrlError, absolute, below, place_of, real_path, safe_url
+from stateplan.common.paths import scan_folder
 from stateplan.common.roots import Roots
 from stateplan.common.secrets import has_reference, references
 from stateplan.common.settings import current_key
 from stateplan.connectors.catalogs import CatalogType
-from stateplan.connectors.listing import scan_folder
 from stateplan.connectors.protocol import Connector
 from stateplan.connectors.registry import find_catalog_type, known_connector
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -287,10 +288,10 @@ def test_a_hint_at_a_neighbour_needs_a_folder_that_can_be_listed(
     (tmp_path / "checkpoint").mkdir()
     assert nearest_folder(tmp_path / "chekpoint") == "did you mean 'checkpoint'?"
 
-    def refused(folder: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(folder))
+    def refused(folder: str) -> None:
+        raise PermissionError(13, "Permission denied", folder)
 
-    monkeypatch.setattr(Path, "iterdir", refused)
+    monkeypatch.setattr(os, "scandir", refused)
     assert nearest_folder(tmp_path / "chekpoint") is None
 
 

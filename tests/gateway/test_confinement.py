@@ -11,7 +11,10 @@ import pytest
 
 from stateplan.common.errors import GatewayError, OptionError, StateplanError
 from stateplan.common.options import Option, OptionType
+from stateplan.common.paths import nearest_folder
+from stateplan.common.roots import holding
 from stateplan.common.settings import OPTIONS
+from stateplan.connectors.listing import require_path
 from stateplan.connectors.registry import CATALOGS, CONNECTORS, FORMATS
 from stateplan.gateway.service.confinement import Confinement
 from stateplan.gateway.service.limits import Limits
@@ -134,6 +137,20 @@ def test_no_option_of_a_session_or_of_a_statement_does(confined: Confined, names
         assert "[GW013]" in confined.run("SHOW TABLES", executionConfig={key: "x"})
         assert "[GW013]" in confined.gateway.http.post("/v4/sessions", json={"properties": {key: "x"}}).text
     confined.assert_unharmed()
+
+
+def test_a_hint_names_nothing_beside_a_root(tmp_path: Path) -> None:
+    """The root may be a folder that does not exist yet."""
+    (tmp_path / "team2").mkdir()
+    root = tmp_path / "team1"
+    with holding(Confinement([str(root)]).roots):
+        with pytest.raises(OptionError, match="OPT040") as missing:
+            require_path(str(root / "t"), "t")
+        assert "team2" not in str(missing.value)
+        assert nearest_folder(root) is None
+        (root / "orders").mkdir(parents=True)
+        with pytest.raises(OptionError, match="did you mean 'orders'"):
+            require_path(str(root / "order"), "t")
 
 
 def test_paths_of_options_are_checked_when_they_are_used(confined: Confined) -> None:
