@@ -38,7 +38,7 @@ INTERVAL = 50
 
 ROW = re.compile(r"\+I\[(\d+), (\d+)\]")
 
-PEER_FOLDER = Path(__file__).parent / "venv"
+PEER_FOLDER = Path(__file__).parent.parent / "data" / ".pathway"
 """The virtual environment of Pathway, ignored by git."""
 
 
