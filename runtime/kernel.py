@@ -134,6 +134,7 @@ class StateTable:
             watermark reaches it, the kernel is given the row, whatever keys it asks for. NULL is never.
         access: which rows of the input access which of its rows.
         alarm: as ``due``, by the clock of the micro-batch; see :attr:`Kernel.alarms`.
+        later_columns: columns that earlier releases did not have. Rows that these wrote hold NULL there.
     """
 
     name: str
@@ -144,6 +145,7 @@ class StateTable:
     due: str | None = None
     access: Access = field(default=Access(), hash=False, compare=False)
     alarm: str | None = None
+    later_columns: tuple[str, ...] = field(default=(), compare=False)
 
     @cached_property
     def schema(self) -> dict[str, pl.DataType]:

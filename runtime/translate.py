@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stateplan.common.changelog import INSERT_ONLY, columns
+from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, columns
 from stateplan.common.errors import PlanError
 from stateplan.common.roots import current_roots
 from stateplan.common.secrets import Secrets
@@ -22,6 +22,7 @@ from stateplan.common.zone import local_time_zone
 from stateplan.connectors.alignment import Alignment
 from stateplan.connectors.protocol import InstantSource, OffsetSource, SourceTable
 from stateplan.connectors.registry import source_changelog_mode
+from stateplan.execnodes.arrival_order import inputs_out_of_order
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.fingerprint import assign_uids
 from stateplan.execnodes.graph import ExecGraph
@@ -30,6 +31,7 @@ from stateplan.execnodes.node_calls import with_calls_everywhere
 from stateplan.execnodes.node_tables import with_secrets
 from stateplan.execnodes.node_ttls import ttl_configs
 from stateplan.execnodes.nodes.base import ExecNode, with_input_modes
+from stateplan.execnodes.nodes.multi_join import MultiJoin
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.values import Values
@@ -152,7 +154,7 @@ def _nodes(graph: ExecGraph, options: Mapping[str, str]) -> _Nodes:
                 scans.append(node)
             continue
         with graph.placing(node):
-            node_with_modes = with_input_modes(node, (modes[i.id] for i in inputs)) if modes else node
+            node_with_modes = _informed(graph, node, modes) if modes else node
             part = operator_of(node_with_modes, [i.output_type for i in inputs], options)
         parts[node.id] = part
         levels[node.id] += isinstance(part, Stateful)
@@ -168,6 +170,12 @@ def _nodes(graph: ExecGraph, options: Mapping[str, str]) -> _Nodes:
         {node.id: number for number, node in enumerate(sinks)},
         {node.id: ttl_configs(node, options) or (TtlConfig(),) for node in stateful},
     )
+
+
+def _informed(graph: ExecGraph, node: ExecNode, modes: Mapping[int, ChangelogMode | None]) -> ExecNode:
+    """The node, knowing what its inputs send."""
+    unordered = inputs_out_of_order(graph, node, modes) if isinstance(node, MultiJoin) else frozenset()
+    return with_input_modes(node, (modes[i.id] for i in graph.inputs(node)), unordered)
 
 
 def _keeping_versions(nodes: _Nodes) -> _Nodes:

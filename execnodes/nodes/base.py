@@ -132,6 +132,7 @@ class ExecNode(PlanModel):
 
     _unknown_keys: tuple[tuple[tuple[str | int, ...], Any], ...] = PrivateAttr(default=())
     _modes: tuple[ChangelogMode | None, ...] = PrivateAttr(default=())
+    _out_of_order: frozenset[int] = PrivateAttr(default=frozenset())
 
     @classmethod
     def type_name(cls) -> str:
@@ -315,11 +316,18 @@ def kept_keys(node: ExecNode) -> tuple[str, ...]:
     return tuple("".join(f"/{escape(step)}" for step in path) for path in paths)
 
 
-def with_input_modes(node: N, modes: Iterable[ChangelogMode | None]) -> N:
-    """A node that knows the kinds of changes that each input emits; None for one of which they cannot be determined."""
+def with_input_modes(node: N, modes: Iterable[ChangelogMode | None], out_of_order: frozenset[int] = frozenset()) -> N:
+    """A node that knows the kinds of changes that each input emits; None for one of which they cannot be determined.
+    Of the inputs ``out_of_order`` a row may arrive before the one of its key that it replaces."""
     copy = node.model_copy()
     copy._modes = tuple(modes)  # noqa: SLF001 - of this module
+    copy._out_of_order = out_of_order  # noqa: SLF001 - of this module
     return copy
+
+
+def out_of_order(node: ExecNode) -> frozenset[int]:
+    """The inputs of which a row may arrive before the one of its key that it replaces."""
+    return node._out_of_order  # noqa: SLF001 - of this module
 
 
 def upserts(node: ExecNode, position: int) -> bool:

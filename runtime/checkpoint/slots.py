@@ -431,13 +431,11 @@ def _continue_entry(
 ) -> OperatorEntry:
     """The entry of an operator that uses the state of ``old``, in its slots."""
     entry = replace(old, node=spec.node, uid=spec.uid, name=spec.name, level=spec.level, tables=tables)
-    if move is None:
-        if not _keep_the_same(old.tables, tables):
-            raise misfit(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
+    if move is None and _keep_the_same(old.tables, tables):
         return entry
-    columns = _move_tables(spec, old, tables, move, folder)
+    columns = source_columns(spec, old, tables, move, folder)
     former_columns: dict[int, Mapping[str, Mapping[str, str]]] = {
-        version: {t: {new: names[t][was] for new, was in columns[t].items()} for t in columns}
+        version: {t: {new: names[t][was] for new, was in columns[t].items() if was in names[t]} for t in columns}
         for version, names in old.former_columns.items()
     }
     return replace(entry, version=old.version + 1, former_columns={**former_columns, old.version: columns})
@@ -486,9 +484,20 @@ def source_columns(
     """
     if move is not None:
         return _move_tables(spec, old, tables, move, folder)
-    if not _keep_the_same(old.tables, tables):
+    if not _keep_the_same(old.tables, {t.name: _as_before(tables[t.name], old, t) for t in spec.kernel.tables}):
         raise misfit(spec, folder, f"it holds {_columns(old.tables)}, and {_columns(tables)} is kept")
-    return {name: {column: column for column in table.columns} for name, table in tables.items()}
+    return {name: {c: c for c in table.columns if c in old.tables[name].columns} for name, table in tables.items()}
+
+
+def _as_before(entry: TableEntry, old: OperatorEntry, table: StateTable) -> TableEntry:
+    """A table without the columns that it has had only since the state of ``old`` was written."""
+    was = old.tables.get(table.name)
+    later_columns = {c for c in table.later_columns if was is not None and c not in was.columns}
+    return replace(
+        entry,
+        columns={name: dtype for name, dtype in entry.columns.items() if name not in later_columns},
+        identity=tuple(name for name in entry.identity if name not in later_columns),
+    )
 
 
 def _fits(old: TableEntry | None, new: TableEntry, names: Mapping[str, str]) -> bool:
@@ -503,8 +512,12 @@ def _move_tables(
     """Per table, for each column the one that holds it in the state of ``old``."""
     out: dict[str, dict[str, str]] = {}
     for table in spec.kernel.tables:
-        was, now = old.tables.get(table.name), tables[table.name]
-        names = {name: name_before(name, c, move) for name, c in table.columns.items() if not is_computed(c, move)}
+        was, now = old.tables.get(table.name), _as_before(tables[table.name], old, table)
+        names = {
+            name: name_before(name, c, move)
+            for name, c in table.columns.items()
+            if name in now.columns and not is_computed(c, move)
+        }
         holds = was is not None and all(was.columns.get(old) == now.columns[new] for new, old in names.items())
         if not holds or (move.form == "columns" and not _fits(was, now, names)):
             raise misfit(spec, folder, f"{table.name} cannot be rewritten from what it holds")

@@ -48,6 +48,10 @@ class MultiJoinKernel(Kernel):
     State per input: as for the sides of an inner join, see :class:`runtime.kernels.join.JoinKernel`, looked
     up by the common key. Rows whose common key is NULL match nothing and are kept too: a LEFT join answers them.
 
+    Flink keys an input by any unique key, also by one for which changes arrive out of order (see
+    :mod:`execnodes.arrival_order`). There, the retraction of a row removes the newer row of its key, if that arrived
+    first. Here, such an input has no unique key: a row of it is there as often as it was inserted.
+
     Attributes:
         input_types: ROW type of each input.
         join_types: INNER or LEFT per input; the first one means nothing.
@@ -56,6 +60,7 @@ class MultiJoinKernel(Kernel):
         keys: per input, the fields of the common key.
         unique_keys: per input, its unique keys.
         time_zone: the session's time zone, for the conditions.
+        out_of_order: the inputs of which a row may arrive before the one of its key that it replaces.
     """
 
     input_types: tuple[LogicalType, ...]
@@ -65,6 +70,7 @@ class MultiJoinKernel(Kernel):
     keys_of_inputs: tuple[tuple[int, ...], ...]
     unique_keys: tuple[tuple[tuple[int, ...], ...], ...]
     time_zone: str = "UTC"
+    out_of_order: frozenset[int] = frozenset()
 
     @cached_property
     def _offsets(self) -> list[int]:
@@ -75,7 +81,15 @@ class MultiJoinKernel(Kernel):
     def _sides(self) -> tuple[Side, ...]:
         out = []
         for i, row in enumerate(self.input_types):
-            side = side_of(0, row, self.keys_of_inputs[i], self.unique_keys[i], self._offsets[i], counts_copies=False)
+            side = side_of(
+                0,
+                row,
+                self.keys_of_inputs[i],
+                self.unique_keys[i],
+                self._offsets[i],
+                counts_copies=False,
+                out_of_order=i in self.out_of_order,
+            )
             own = {**side.table.columns, **field_columns(row, i)}
             out.append(replace(side, table=replace(side.table, name=f"input-state-{i}", slot=i, columns=own)))
         return tuple(out)

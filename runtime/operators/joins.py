@@ -6,7 +6,7 @@ from typing import Any
 
 from stateplan.common.types import with_a_field
 from stateplan.common.zone import local_time_zone
-from stateplan.execnodes.nodes.base import not_supported, upserts
+from stateplan.execnodes.nodes.base import not_supported, out_of_order, upserts
 from stateplan.execnodes.nodes.interval_join import IntervalJoin
 from stateplan.execnodes.nodes.join import Join
 from stateplan.execnodes.nodes.lookup_join import LookupJoin
@@ -106,6 +106,7 @@ def multi_join(node: MultiJoin, inputs: Rows, session: Options) -> Stateful:
         keys,
         tuple(k or () for k in node.input_unique_keys),
         local_time_zone(session),
+        out_of_order(node),
     )
     return Stateful(kernel, keys)
 

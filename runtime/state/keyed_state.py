@@ -204,6 +204,8 @@ class KeyedState:
 
     def begin_with(self, table: StateTable, rows: pl.DataFrame) -> None:
         """Takes in rows of ``table`` as an earlier micro-batch has left them: a state frame."""
+        missing_columns = [name for name in table.later_columns if name not in rows.columns]
+        rows = rows.with_columns(pl.lit(None, table.schema[name]).alias(name) for name in missing_columns)
         run = build_run(table, rows, None, 0)
         if run is not None:
             self._runs[table.name].append(run)

@@ -202,6 +202,7 @@ def side_of(
     counts_matches: bool = False,
     upserts: bool = False,
     replaces: bool = False,
+    out_of_order: bool = False,
 ) -> Side:
     """The side of a join that has the given number.
 
@@ -211,15 +212,16 @@ def side_of(
         offset: position of its first field in the joined row.
         counts_copies, counts_matches, upserts: see :class:`Side`.
         replaces: the same, where the side has a unique key and upserts.
+        out_of_order: whether a row may arrive before the one of its unique key that it replaces. Then the side is one
+            without unique key, as several rows of a key are there for a time. The key remains part of the identity:
+            rows that earlier releases wrote by the key alone have no occurrence, and stay apart by it.
     """
     key_columns = columns(keys)
     schema = field_columns(row, slot)
     fields = list(schema)
-    unique: list[str] | None = None
-    if upsert_keys:
-        within = any(set(upsert) <= set(keys) for upsert in upsert_keys)
-        unique = [] if within else columns(min(upsert_keys, key=len))
-    rest = unique if unique is not None else fields if counts_copies else [_OCCURRENCE]
+    unique_fields = _unique_fields(keys, upsert_keys)
+    unique = None if out_of_order else unique_fields
+    rest = unique if unique is not None else fields if counts_copies else [*(unique_fields or ()), _OCCURRENCE]
     lookup = tuple(dict.fromkeys(key_columns))
     identity = tuple(dict.fromkeys([*lookup, *rest]))
     if counts_copies:
@@ -228,10 +230,13 @@ def side_of(
         schema |= own_columns({COPIES: pl.Int64()})
     elif unique is None:
         schema[_OCCURRENCE] = StateColumn(pl.Int64(), "")
+    later_columns = (_OCCURRENCE,) if out_of_order and not counts_copies else ()
     output = [column(offset + i) for i in range(len(fields))]
     entry = identity if unique is not None or counts_copies else tuple(fields)
     access = Access(entry=entry, by_others=counts_copies, entries=True, use="joined")
-    table = StateTable(("leftState", "rightState")[slot], slot, lookup, identity, schema, access=access)
+    table = StateTable(
+        ("leftState", "rightState")[slot], slot, lookup, identity, schema, access=access, later_columns=later_columns
+    )
     is_unique = unique is not None
     return Side(
         table,
@@ -244,6 +249,14 @@ def side_of(
         upserts,
         replaces and upserts and is_unique,
     )
+
+
+def _unique_fields(keys: Sequence[int], unique_keys: Sequence[Sequence[int]]) -> list[str] | None:
+    """The columns of the unique key by which a side knows its rows, beside the join key; None if it has no such key."""
+    if not unique_keys:
+        return None
+    is_within = any(set(key) <= set(keys) for key in unique_keys)
+    return [] if is_within else columns(min(unique_keys, key=len))
 
 
 def with_before_images(

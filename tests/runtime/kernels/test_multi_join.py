@@ -13,11 +13,13 @@ from stateplan.common.types import BOOLEAN
 from stateplan.functions.rex import Call as RexCall
 from stateplan.functions.rex import InputRef
 from stateplan.runtime.kernels.multi_join import MultiJoinKernel
-from tests.runtime.kernels.reference import INSERT, UPDATE_AFTER, Change, Row, fold
+from tests.runtime.kernels.reference import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Change, Row, fold
 from tests.runtime.kernels.support import CLOCK, changes_of, fewer, frame, inserting, retracting, row_of
 from tests.runtime.memory_state import MemoryState
 
 ROW = row_of("li")
+VERSIONED = row_of("lii")
+"""A common key, a number that is unique with it, and a value."""
 ROWS: st.SearchStrategy[Row] = st.tuples(st.sampled_from([None, 1, 2]), st.sampled_from([None, 0, 1, 2]))
 TYPES = st.sampled_from(
     [("INNER",) * 2, ("INNER",) * 3, ("INNER", "LEFT"), ("INNER", "INNER", "LEFT"), ("INNER", "LEFT", "LEFT")]
@@ -38,6 +40,7 @@ class MultiJoin:
     less: bool
     ttl: tuple[int, ...]
     rows: list[list[tuple[Row, int]]] = field(default_factory=list)
+    width: int = 2
 
     def __post_init__(self) -> None:
         self.rows = [[] for _ in self.types]
@@ -55,7 +58,7 @@ class MultiJoin:
             joined: list[tuple[object, ...]] = []
             for left in out:
                 met = [(*left, *right) for right in others if self.matches(i, left, right)]
-                joined += met or ([(*left, None, None)] if self.types[i] == "LEFT" else [])
+                joined += met or ([(*left, *[None] * self.width)] if self.types[i] == "LEFT" else [])
             out = joined
         return Counter(out)
 
@@ -181,3 +184,71 @@ def test_micro_batches(data: st.DataObject, types: tuple[str, ...], less: bool) 
             break
         out += changes_of(state.step(inputs_of(batch, n), k, [0] * n))
     assert fold(out) == flink.result([[r for r, _ in rows] for rows in flink.rows])
+
+
+@st.composite
+def spread(draw: st.DrawFn, size: int) -> list[Change]:
+    """Changes of :data:`VERSIONED` rows, each version sent by one of three tasks, which do not wait for each other."""
+    versions = st.one_of(st.none(), st.tuples(st.integers(0, 2), st.integers(0, 2)))
+    updates = draw(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 1), versions), max_size=size))
+    there: dict[tuple[int, int], tuple[int, int]] = {}
+    tasks: list[list[Change]] = [[], [], []]
+    for key, number, version in updates:
+        before = there.pop((key, number), None)
+        if before is not None:
+            tasks[before[1]].append((DELETE if version is None else UPDATE_BEFORE, (key, number, before[0])))
+        if version is not None:
+            there[key, number] = version
+            tasks[version[1]].append((INSERT if before is None else UPDATE_AFTER, (key, number, version[0])))
+    out: list[Change] = []
+    while any(tasks):
+        out.append(draw(st.sampled_from([task for task in tasks if task])).pop(0))
+    return out
+
+
+def versions_kernel(types: tuple[str, ...]) -> MultiJoinKernel:
+    """A join of :data:`VERSIONED` rows, all inputs keyed by the number."""
+    n = len(types)
+    return MultiJoinKernel(
+        (VERSIONED,) * n,
+        types,
+        (None, *(equal(0, 3 * i) for i in range(1, n))),
+        ((), *(((0, 0, 0),) for _ in range(1, n))),
+        ((0,),) * n,
+        (((1,),),) * n,
+        out_of_order=frozenset(range(n)),
+    )
+
+
+def test_the_retraction_of_an_old_row_leaves_the_newer_one() -> None:
+    state = MemoryState(versions_kernel(("INNER", "INNER")))
+    none = frame(VERSIONED, [])
+    other = (1, 9, 9)
+    state.step([frame(VERSIONED, [(INSERT, (1, 7, 0))]), frame(VERSIONED, [(INSERT, other)])], 0, [0, 0])
+    came = state.step([frame(VERSIONED, [(UPDATE_AFTER, (1, 7, 5))]), none], 1, [0, 0])
+    assert changes_of(came) == [(INSERT, (1, 7, 5, *other))]
+    went = state.step([frame(VERSIONED, [(UPDATE_BEFORE, (1, 7, 0))]), none], 2, [0, 0])
+    assert changes_of(went) == [(DELETE, (1, 7, 0, *other))]
+    again = state.step([none, frame(VERSIONED, [(INSERT, (1, 8, 8))])], 3, [0, 0])
+    assert changes_of(again) == [(INSERT, (1, 7, 5, 1, 8, 8))]
+
+
+@fewer(0.3)
+@given(st.data(), TYPES)
+def test_versions_of_several_tasks(data: st.DataObject, types: tuple[str, ...]) -> None:
+    """In whatever order the tasks send their changes, the result is that of the rows that are there in the end."""
+    n = len(types)
+    queues = [data.draw(spread(10)) for _ in types]
+    there = [[row for row, count in net(queue).items() for _ in range(count)] for queue in queues]
+    state = MemoryState(versions_kernel(types))
+    out: list[Change] = []
+    for now in range(100):
+        if not any(queues):
+            break
+        sizes = [data.draw(st.integers(0, 3)) for _ in types] if now < 99 else [len(q) for q in queues]
+        batches = [
+            [queue.pop(0) for _ in range(min(size, len(queue)))] for size, queue in zip(sizes, queues, strict=True)
+        ]
+        if any(batches):
+            out += changes_of(state.step([frame(VERSIONED, batch) for batch in batches], now, [0] * n))
+    assert fold(out) == MultiJoin(types, (False,) * n, False, (0,) * n, width=3).result(there)
