@@ -116,12 +116,12 @@ class Parts:
         return rows
 
     def _present_columns(self, frame: pl.DataFrame, table: StateTable, info: RunInfo) -> pl.DataFrame:
-        """A stored frame with the columns of the present version, as far as it has them, and NULL in later ones."""
+        """A stored frame with the columns of the present version, as far as it has them, and NULL in the others."""
         if info.version == self.version:
             return frame
         names = self._former_columns[info.version][table.name]
         columns = [pl.col(old).alias(new) for new, old in names.items() if old in frame.columns]
-        nulls = [pl.lit(None, table.schema[name]).alias(name) for name in table.later_columns if name not in names]
+        nulls = [pl.lit(None, dtype).alias(name) for name, dtype in table.schema.items() if name not in names]
         return frame.select(*columns, *nulls, *(name for name in _OF_ROWS if name in frame.columns))
 
     def _chunks(self, table: StateTable, info: RunInfo) -> Iterator[bytes]:

@@ -9,11 +9,15 @@ from pathlib import Path
 import pytest
 
 from stateplan.common.errors import CheckpointError
+from stateplan.evolution.load_tasks import current_rows
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime import translate as translation
 from stateplan.runtime.checkpoint.slots import Continuation, laid_out
+from stateplan.runtime.inspect.stored_tables import stored_tables
 from stateplan.runtime.local.levels import LocalLevels
+from stateplan.runtime.state.keyed_state import KeyedState
+from stateplan.runtime.state.run_cache import RunCache
 from tests.support.evolving import GROUPS, Play, Tables, replayed, sink
 
 QUERY = """SET 'table.optimizer.multi-join.enabled' = 'true';
@@ -75,6 +79,26 @@ def test_the_rows_are_read_as_they_were_written(document: PlanDocument) -> None:
         "memory",
     )
     assert again.layout == new.layout
+
+
+def test_the_state_can_be_inspected(document: PlanDocument) -> None:
+    """The tables are then those of the layout, and the rows of both releases are among them."""
+    old = keyed_as_before(document)
+    old.run(0, 1)
+    new = restarted(old, document.graph)
+    rows = new.states()
+    assert rows == old.states()
+    (entry,) = (e for e in new.layout.operators if "input-state-0" in e.tables)
+    (table,) = (t for t in stored_tables(entry.tables) if t.name == "input-state-0")
+    (spec,) = (s for s in new.job.operators if s.node == entry.node)
+    frames = []
+    for label, (operator, _) in new.levels.slots.items():
+        if new.job.operators[operator] is spec and label in new.levels.stores:
+            store, columns = new.levels.stores[label], (entry.version, entry.former_columns)
+            state = KeyedState(store, RunCache(None), stored_tables(entry.tables), "test", *columns)
+            frames.append(current_rows(table, state))
+    assert sum(frame.height for frame in frames) == len(IDS)
+    assert all(frame["@occurrence"].is_null().all() for frame in frames)
 
 
 def test_before_such_rows_were_lost(document: PlanDocument) -> None:
