@@ -176,6 +176,26 @@ class _Boolean(Codec):
         return of_class(value, bool)
 
 
+def _of_big_decimal(text: pl.Expr) -> pl.Expr:
+    """Java's texts of DOUBLEs as its ``BigDecimal`` writes them: with an exponent only for numbers that have zeros in
+    front of the point, or more than five behind it."""
+    parts = text.str.extract_groups(r"^(-?)(\d)\.(\d+)E(-?\d+)$")
+    sign, first, rest, exponent = (parts.struct.field(str(n)) for n in range(1, 5))
+    power = exponent.cast(pl.Int64)
+    point = pl.when(rest.str.len_chars() > power).then(pl.lit(".")).otherwise(pl.lit(""))
+    large = pl.concat_str(sign, first, rest.str.slice(0, power.clip(0)), point, rest.str.slice(power.clip(0)))
+    small = pl.concat_str(sign, pl.lit("0."), pl.lit("00000").str.slice(0, (-power - 1).clip(0)), first, rest)
+    return (
+        pl.when(power.is_null())
+        .then(text)
+        .when((power > 0) & (rest.str.len_chars() >= power))
+        .then(large)
+        .when((power < 0) & (power >= -6))
+        .then(small)
+        .otherwise(text.str.replace(r"E(\d)", "E+$1"))
+    )
+
+
 class _Float(Codec):
     def java(self, e: pl.Expr) -> pl.Expr:
         return e.map_batches(floats_text, return_dtype=pl.String, is_elementwise=True)
@@ -184,8 +204,7 @@ class _Float(Codec):
         quote = pl.when(e.is_finite()).then(pl.lit("")).otherwise(pl.lit('"'))
         if style.functions:
             text = self.java(pl.when(e == 0).then(pl.lit(0.0)).otherwise(e.cast(pl.Float64)))
-            text = text.str.replace("E", "E+", literal=True).str.replace("E+-", "E-", literal=True)
-            return pl.concat_str(quote, text, quote)
+            return pl.concat_str(quote, _of_big_decimal(text), quote)
         return pl.concat_str(quote, self.java(e), quote)
 
     def of_object(self, value: Any) -> float:
@@ -210,6 +229,8 @@ class _Decimal(Codec):
 
     def field(self, e: pl.Expr, style: FieldStyle) -> pl.Expr:
         plain = e.cast(pl.String)
+        if style.functions:
+            return self.java(e)
         if style.decimals == "plain":
             return plain
         text = plain.str.strip_chars_end("0").str.strip_suffix(".") if self.scale else plain

@@ -10,7 +10,7 @@ from stateplan.functions.render import decimals
 from stateplan.functions.render.base import Renderer, exact_quotient, renders
 from stateplan.functions.render.casts import number, to_number
 from stateplan.functions.render.moments import difference, shift
-from stateplan.functions.rex import Call
+from stateplan.functions.rex import Call, input_refs
 from stateplan.functions.typerules import family
 
 _APPROXIMATE = ("FLOAT", "DOUBLE")
@@ -50,6 +50,9 @@ def minus(r: Renderer, call: Call) -> pl.Expr:
         if _is_decimal(call):
             return decimals.add(r.expr(a), a.type, r.expr(b), b.type, call.type, sign=-1)
         x, y = _numbers(r, call)
+        if call.type.root in _APPROXIMATE and not any(True for _ in input_refs(a)):
+            # Polars computes 0.0 - y as -y, which is -0.0 for 0.0.
+            return pl.when((x == 0) & (y == 0)).then(x.abs()).otherwise(x - y)
         return x - y
     if a.type.root.startswith("INTERVAL"):
         return r.expr(a) - r.expr(b)

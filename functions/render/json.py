@@ -35,7 +35,13 @@ class _MissingError(Exception):
 _MODE = re.compile(r"\s*(lax|strict)\s+(.+)", re.I | re.S)
 
 
-_DECODER = json.JSONDecoder(parse_constant=no_constant, parse_float=Decimal)
+def _big_decimal(text: str) -> Decimal:
+    """As Java's, which has no -0."""
+    value = Decimal(text)
+    return value if value else value.copy_abs()
+
+
+_DECODER = json.JSONDecoder(parse_constant=no_constant, parse_float=_big_decimal)
 
 
 @lru_cache(maxsize=16)

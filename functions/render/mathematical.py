@@ -84,7 +84,8 @@ def power(r: Renderer, call: Call) -> pl.Expr:
     x, y = _doubles(r, call)
     exponent = call.operands[1]
     if isinstance(exponent, Literal) and str(exponent.value) == "0.5":
-        return pl.when(x == -math.inf).then(pl.lit(math.inf)).otherwise(x.sqrt())  # as Math.pow
+        root = pl.when(x == 0).then(pl.lit(0.0)).otherwise(x.sqrt())  # of -0.0, too
+        return pl.when(x == -math.inf).then(pl.lit(math.inf)).otherwise(root)  # as Math.pow
     undefined = (y.is_nan() & (x == 1.0)) | ((x.abs() == 1.0) & y.is_infinite())
     return pl.when(undefined).then(pl.lit(math.nan)).otherwise(x.pow(y))
 

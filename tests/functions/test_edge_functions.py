@@ -321,3 +321,28 @@ def test_a_time_in_text_is_rounded_to_milliseconds() -> None:
         ("23:59:59", "23:59:59.999"),
         (None, None),
     ]
+
+
+def test_signs_of_zeros() -> None:
+    made = _values(
+        "SELECT 0 - x, 0E0 - x, CAST(0 AS DOUBLE) - x, 1 - x, 0 - y, SQRT(y), JSON_VALUE('{\"a\":-0.0}', '$.a'), "
+        "JSON_QUERY('{\"a\":[-0.0,-1.50]}', '$.a') FROM (VALUES (0E0, -1 * 0E0)) AS t(x, y)"
+    )
+    assert [str(value) for value in made[0]] == ["0.0", "0.0", "0.0", "1.0", "0.0", "0.0", "0.0", "[0.0,-1.50]"]
+
+
+def test_numbers_in_json_have_the_digits_of_flink() -> None:
+    """An answer of Flink 2.3."""
+    made = _values(
+        "SELECT JSON_OBJECT('k' VALUE d, 'l' VALUE e), JSON_ARRAY(d, e), JSON_STRING(ARRAY[d]), JSON_STRING(e) FROM "
+        "(SELECT d, CAST(e AS DECIMAL(38, 18)) FROM (VALUES (2147483648E0, '0'), (1E-4, '0.0000001'), "
+        "(-1.25E-6, '-0.000001'), (1.25E-7, '1'), (1E15, '0.00001')) AS v(d, e)) AS t(d, e)"
+    )
+    numbers = [
+        ("2147483648", "0E-18"),
+        ("0.00010", "1.00000000000E-7"),
+        ("-0.00000125", "-0.000001000000000000"),
+        ("1.25E-7", "1.000000000000000000"),
+        ("1.0E+15", "0.000010000000000000"),
+    ]
+    assert made == [(f'{{"k":{d},"l":{e}}}', f"[{d},{e}]", f"[{d}]", e) for d, e in numbers]

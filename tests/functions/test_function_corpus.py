@@ -75,7 +75,7 @@ def test_values(part: int, tmp_path: Path) -> None:
                 wrong.append(f"{zone}: {text} fails: {answer}")
                 continue
             pairs = zip(values, answer, strict=True)
-            found = [(i, *pair) for i, pair in enumerate(pairs, start=1) if not same(*pair)]
+            found = [(i, *pair) for i, pair in enumerate(pairs, start=1) if not same(*pair, text)]
             if found:
                 wrong.append(f"{zone}: {text} (row, Flink, here): {found[:3]}")
     assert not wrong, "\n".join(wrong)
@@ -88,6 +88,6 @@ def test_what_is_said_to_differ_differs(tmp_path: Path) -> None:
         for text, answer in zip(texts, here.answers(zone, texts), strict=True):
             values = _results()[zone, text]["values"]
             assert isinstance(answer, list), f"{text} fails: {answer}"
-            if all(same(*pair) for pair in zip(values, answer, strict=True)):
+            if all(same(*pair, text) for pair in zip(values, answer, strict=True)):
                 equal.append((zone, text))
     assert equal == []
