@@ -118,8 +118,9 @@ def _(node: Exchange, key: Fields, widths: list[int]) -> Needs:
 
 @_needs.register
 def _(node: Calc, key: Fields, widths: list[int]) -> Needs:
-    sources = [_field_of(node.projection[i]) for i in key]
-    return None if None in sources else [(0, frozenset(i for i in sources if i is not None))]
+    """What is in order by a part of the key is in order by all of it, so that computed fields need not be looked at."""
+    sources = (_field_of(node.projection[i]) for i in key)
+    return [(0, frozenset(i for i in sources if i is not None))]
 
 
 def _field_of(rex: Rex) -> int | None:
@@ -150,7 +151,7 @@ def _(node: RankBase, key: Fields, widths: list[int]) -> Needs:
     is_first = isinstance(node.rank_range, ConstantRange) and node.rank_range.end == 1
     if own.issuperset(node.partition.fields) and (is_first or own != key):
         return _NONE
-    return [(0, own)] if own == key else None
+    return [(0, own)]
 
 
 @_needs.register(OverNode)
@@ -158,8 +159,7 @@ def _(node: RankBase, key: Fields, widths: list[int]) -> Needs:
 @_needs.register(TemporalJoin)
 def _(node: ExecNode, key: Fields, widths: list[int]) -> Needs:
     """Each row of the first input is one row, with more fields."""
-    own = frozenset(i for i in key if i < widths[0])
-    return [(0, own)] if own else None
+    return [(0, frozenset(i for i in key if i < widths[0]))]
 
 
 @_needs.register
