@@ -39,7 +39,7 @@ from benchmarks.hosts import DRIVER, OPTIONS, Hosts
 from stateplan.common.ttl import format_ttl
 from stateplan.plans.live import set_live_ttls
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls, StateTtl, read_ttls
-from stateplan.runtime.spark import worker_daemon
+from stateplan.runtime.spark import fork_server, worker_daemon
 
 TTLS = tuple(minutes * MINUTE for minutes in (3, 8, 20, 45, 90, 0))
 KINDS = {"whole job": 9, "Python worker": 20, "commit": 10, "driver alone": 4, "start": 7}
@@ -54,8 +54,8 @@ KINDS_ON_HOSTS = {
     "host": 12,
 }
 """The same on separate hosts; *whole job* is the driver's host without Spark's master."""
-WORKERS = ("pyspark.daemon", worker_daemon.MODULE)
-"""Words in the commands of Python workers, and of the processes that they are forked from."""
+WORKERS = ("pyspark.daemon", worker_daemon.MODULE, fork_server.NAMES[worker_daemon.MODULE])
+"""Words in the commands or names of Python workers, and of the processes that they are forked from."""
 MISSES = 20
 """Attempts after which the test ends that found nothing to kill."""
 
@@ -121,11 +121,11 @@ def kill(*pids: int) -> bool:
 
 
 def kill_some(among: Iterable[psutil.Process], words: Sequence[str], rng: random.Random) -> bool:
-    """Kills one or all of the processes that have one of the words in their command."""
+    """Kills one or all of the processes that have one of the words in their command or name."""
     found = []
     for process in among:
         with contextlib.suppress(psutil.Error):
-            command = " ".join(process.cmdline())
+            command = " ".join([*process.cmdline(), process.name()])
             if any(word in command for word in words):
                 found.append(process.pid)
     if not found:

@@ -463,7 +463,7 @@ class _Evolution:
         CKPT053."""
         if job.operators:
             check_python(spark)
-            serve_forks(spark, self.tweaks, set())
+            serve_forks(spark.sparkContext.pythonExec, self.tweaks)
         session = job_session(spark, self.options)
         receivers = Receivers(tuple(job.slot(n, 0) for n in range(len(job.operators))), job.key_groups)
         times: dict[int, str] = {}

@@ -239,7 +239,7 @@ def _session(
     if job.operators:
         check_python(spark)
     if job.operators or parts.sources.plan_in_python:
-        serve_forks(spark, tweaks, parts.sources.modules)
+        serve_forks(spark.sparkContext.pythonExec, tweaks, parts.sources.modules)
     if place.elsewhere:
         check_reach(spark, access_check(job, checkpoint), options, submission.tell)
     checkpoint.adopt()

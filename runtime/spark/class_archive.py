@@ -20,6 +20,9 @@ from stateplan.runtime.spark.tweaks import OFF
 _SILENT = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 """Else the JVM prints each class that an archive omits, and a warning about an archive that does not fit."""
 
+_IN_PLACE = ("-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0")
+"""Else the JVM maps the archive at a random address, and so writes to nearly all of its pages: 70 MiB more memory."""
+
 _TIMEOUT = 300
 _SPACE = re.compile(r"\s")
 
@@ -27,7 +30,9 @@ _SPACE = re.compile(r"\s")
 def archive_options(environ: Mapping[str, str]) -> list[str]:
     """The JVM's options that use the archive; none where there is no whole archive. The JVM itself checks that it was
     made by the same JVM from the same libraries, and passes over it otherwise."""
-    return next(([f"-XX:SharedArchiveFile={path}", *_SILENT] for path in _archives(environ) if _usable(path)), [])
+    return next(
+        ([f"-XX:SharedArchiveFile={path}", *_IN_PLACE, *_SILENT] for path in _archives(environ) if _usable(path)), []
+    )
 
 
 def archive_classes(command: Sequence[str], environ: Mapping[str, str]) -> Path:

@@ -18,8 +18,8 @@ def main(path: str, arguments: list[str]) -> int:
             server.connect(path)
         except OSError:
             os.execv(sys.executable, [sys.executable, *arguments])
-        text = marshal.dumps((arguments, os.getcwd(), dict(os.environ)))
-        socket.send_fds(server, [struct.pack("<I", len(text))], [1, 2])
+        text = marshal.dumps((arguments, os.getcwd(), dict(os.environ), os.getpriority(os.PRIO_PROCESS, 0)))
+        socket.send_fds(server, [struct.pack("<I", len(text))], [0, 1, 2])
         server.sendall(text)
         with contextlib.suppress(OSError):
             return (server.recv(1) or b"\1")[0]

@@ -1,9 +1,9 @@
-"""A process that imports the modules of Spark's planning in Python once, and then forks to run this planning.
+"""A process that imports what Spark's Python processes need, while Spark starts, and then forks to run these.
 
-Spark starts Python on the driver's machine for every level of state of every query, only to list its state variables,
-and for every source that plans in Python. Nearly all of that time is spent on imports, which a fork has already. Lines
-of standard input name further modules to import, such as the client library of a source. ``fork_client.py`` requests a
-fork.
+Spark starts Python on this machine for every level of state of every query, only to list its state variables, for
+every source that plans in Python, and for the daemon of its workers. Nearly all of that time is spent on imports, which
+a fork has already. Lines of standard input name further modules to import, such as the client library of a source.
+``fork_client.py`` requests a fork.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
+
+from stateplan.runtime.spark import worker_daemon
 
 MODULES = (
     "pyspark.sql.streaming.transform_with_state_driver_worker",
     "pyspark.sql.streaming.python_streaming_source_runner",
+    worker_daemon.MODULE,
 )
 """The modules that Spark runs in a Python process of its own."""
+
+NAMES = {worker_daemon.MODULE: "pyspark-worker"}
+"""What Linux calls the processes of a module; others are ``stateplan-fork``."""
 
 _AHEAD = (
     *MODULES,
@@ -42,6 +49,7 @@ def serve(path: str) -> None:
     """Answers requests at the Unix socket ``path`` until standard input ends. The socket appears when this is ready."""
     for name in _AHEAD:
         importlib.import_module(name)
+    worker_daemon.import_ahead()
     for name in MODULES:
         del sys.modules[name]  # its imports stay; runpy would warn of a module that is run a second time
     gc.freeze()
@@ -80,13 +88,16 @@ def _answer(connection: socket.socket) -> None:
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        size, streams, _, _ = socket.recv_fds(connection, 4, 2)
-        for stream, number in zip(streams, (1, 2), strict=True):
+        os.register_at_fork(after_in_child=connection.close)  # what this process forks is not what the client waits for
+        size, streams, _, _ = socket.recv_fds(connection, 4, 3)
+        for stream, number in zip(streams, (0, 1, 2), strict=True):
             os.dup2(stream, number)
             os.close(stream)
         with connection.makefile("rb") as request:
             text = request.read(struct.unpack("<I", size)[0])
-        arguments, folder, environment = marshal.loads(text)
+        arguments, folder, environment, niceness = marshal.loads(text)
+        with contextlib.suppress(OSError):  # only a privileged process can raise its priority
+            os.setpriority(os.PRIO_PROCESS, 0, niceness)
         threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         status = _run(arguments, folder, environment)
     except BaseException:  # this process continues with nothing else
@@ -113,6 +124,8 @@ def _run(arguments: Sequence[str], folder: str, environment: dict[str, str]) -> 
     os.environ.clear()
     os.environ.update(environment)
     _, module, *sys.argv[1:] = arguments
+    with contextlib.suppress(OSError):  # the command line is still that of the server
+        Path("/proc/self/comm").write_text(NAMES.get(module, "stateplan-fork"))
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:

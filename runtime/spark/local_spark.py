@@ -5,6 +5,8 @@ Spark's own compiler, Janino, compiles each class separately, so that a missing 
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +21,24 @@ CLASSES = {
     "session-options": "SessionOptions",
     "hadoop-defaults": "HadoopDefaults",
     "stored-state": "StoredState",
+    "idle-heap": "IdleHeap",
     "coded-failures": "CodedFailures",
 }
 """Tweak to its class; ``java/`` has the sources."""
 
-_OF_QUERIES = ("session-options", "hadoop-defaults")
-"""Tweaks that the start of a query undoes. Spark creates a session for each query, which changes the options of threads
-without a session; and Hadoop reads its defaults again when it loads certain classes."""
+_OF_QUERIES = ("session-options", "hadoop-defaults", "idle-heap")
+"""Tweaks of each query. The start of a query undoes the first two: Spark creates a session for it, which changes the
+options of threads without a session; and Hadoop reads its defaults again when it loads certain classes."""
+
+_ADAPTED = ("rule-counts", "local-files", *_OF_QUERIES)
+"""The tweaks of :func:`adapt` that have a class, in their order."""
+
+_SESSION = "org.apache.spark.sql.classic.SparkSession"
 
 _classes: dict[str, Any] = {}
 """Source to compiled class."""
+
+_compiling = threading.Lock()
 
 _guests: set[str] = set()
 """Application ids of Sparks that :func:`filter_log` has set up."""
@@ -84,17 +94,38 @@ def _java(spark: SparkSession) -> Any:
     return spark._jsparkSession  # noqa: SLF001 - PySpark has no other way to the JVM
 
 
+def compile_ahead(tweaks: Tweaks) -> None:
+    """Begins to compile the classes of :func:`adapt` in a JVM whose Spark is just being started, which leaves a core to
+    this. A class that fails here fails again where it is used, and that is reported."""
+    sources = {name: _source(CLASSES[name]) for name in _ADAPTED if tweaks.on(name)}
+
+    def compile_all() -> None:
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
+        for name, source in sources.items():
+            with contextlib.suppress(Exception):
+                loader = jvm.java.lang.Class.forName(_SESSION).getClassLoader()
+                _compiled(jvm, name, source, loader)
+
+    threading.Thread(target=compile_all, name="compile-ahead", daemon=True).start()
+
+
 def compiled(spark: SparkSession, tweak: str) -> Any:
     """The class of a tweak, in its own class loader. It is compiled once per process, because Py4J caches methods by
     class name."""
-    source = _source(CLASSES[tweak])
-    if source not in _classes:
-        jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(_java(spark).getClass().getClassLoader())
-        compiler.cook(source)
-        _classes[source] = compiler.getClassLoader().loadClass(f"stateplan.{CLASSES[tweak]}")
-    return _classes[source]
+    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - as above
+    return _compiled(jvm, tweak, _source(CLASSES[tweak]), _java(spark).getClass().getClassLoader())
+
+
+def _compiled(jvm: Any, tweak: str, source: str, loader: Any) -> Any:
+    with _compiling:
+        if source not in _classes:
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)
+            compiler.cook(source)
+            _classes[source] = compiler.getClassLoader().loadClass(f"stateplan.{CLASSES[tweak]}")
+        return _classes[source]
 
 
 def _source(name: str) -> str:

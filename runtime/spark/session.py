@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import importlib
 import os
 import re
 import sys
@@ -28,10 +29,10 @@ from stateplan.runtime.spark.class_archive import archive_options
 from stateplan.runtime.spark.java import java_error, require_java
 from stateplan.runtime.spark.jvm_loss import expect_end, forget_dead_jvm, is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.launch import check_environment, environment, launch, submit_arguments
-from stateplan.runtime.spark.local_spark import adapt, forget_classes
+from stateplan.runtime.spark.local_spark import adapt, compile_ahead, forget_classes
 from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, master_error, watch_log
 from stateplan.runtime.spark.tweaks import TWEAKS, Tweaks, reason
-from stateplan.runtime.spark.worker_python import worker_python
+from stateplan.runtime.spark.worker_python import serve_forks, worker_python
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -314,16 +315,18 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
     check_form(master)
     _check_files(options)
     local = is_local(master)
+    adaptable = local and os.name == "posix"
     defaults = DEFAULTS | (LOCAL_DEFAULTS if local else hosts.settings({*conf, *options}))
     settings = {**{k: v for k, v in defaults.items() if k not in conf}, **_settings(options)}
-    packages = [str(_installed_in()), os.environ.get("PYTHONPATH", "")]
-    python_path = os.pathsep.join(filter(None, packages))
+    python_path = os.pathsep.join(filter(None, (str(_installed_in()), os.environ.get("PYTHONPATH"))))
     python = (
         settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or conf.get("spark.pyspark.python")
     )
     if local:
-        if python is None and os.name == "posix":
+        if python is None and adaptable:
             python = tweaks.attempt("worker-python", worker_python, python_path)
+            if python is not None:
+                serve_forks(python, tweaks)
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
     settings_by_tweak = _tweak_settings(tweaks)
     name = options.get("pipeline.name", "stateplan")
@@ -334,7 +337,10 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
         builder = builder.config(key, value)
 
     def start() -> SparkSession:
+        threading.Thread(target=_import_ahead, name="import-ahead", daemon=True).start()
         launch({"spark.app.name": name, "spark.master": master, **everything})
+        if adaptable:
+            compile_ahead(tweaks)
         return builder.getOrCreate()
 
     if not local:
@@ -353,16 +359,29 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
             raise
     _ours[spark.sparkContext.applicationId] = settings
     expect_end(spark.sparkContext)
+    _probe(spark, settings_by_tweak, settings, tweaks)
+    if adaptable:
+        adapt(spark, tweaks)
+    if not local:
+        tweaks.attempt("lost-hosts", hosts.watch, spark.sparkContext, options)
+    return spark
+
+
+def _probe(
+    spark: SparkSession, settings_by_tweak: Mapping[str, Mapping[str, str]], settings: Mapping[str, str], tweaks: Tweaks
+) -> None:
+    """Takes back the settings of tweaks that do not work, except those of the user."""
     for name, tweak_settings in settings_by_tweak.items():
         if not tweaks.works(name, _probe_settings, spark, tweak_settings):
             for key in tweak_settings.keys() - settings.keys():
                 if key.startswith("spark.sql."):
                     spark.conf.unset(key)
-    if local and os.name == "posix":
-        adapt(spark, tweaks)
-    if not local:
-        tweaks.attempt("lost-hosts", hosts.watch, spark.sparkContext, options)
-    return spark
+
+
+def _import_ahead() -> None:
+    """Imports what PySpark imports when the first list is sent to the JVM, while this process waits for the JVM."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("pyspark.testing.utils")
 
 
 def lower_priority(niceness: int) -> None:

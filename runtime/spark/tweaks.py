@@ -72,6 +72,12 @@ TWEAKS: dict[str, Tweak] = {
         "see `broadcast-blocks`",
         java=("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m"),
     ),
+    "idle-heap": Tweak(
+        "keeps the largest heap that it ever needed",
+        "collects garbage when a job has been idle for a minute, and gives memory back to the system",
+        "200 of 570 MiB of the JVM of an idle job",
+        java=("-XX:MinHeapFreeRatio=5", "-XX:MaxHeapFreeRatio=15"),
+    ),
     "compilers": Tweak(
         "runs the optimizing compiler of the JVM, half of all work in a job's first minute",
         "does not for bounded input; for unbounded input, it collects no profiles while that compiler is busy",
@@ -103,16 +109,24 @@ TWEAKS: dict[str, Tweak] = {
         "imports the installed pyspark",
         "half a second of processor time per level of state when a job starts",
     ),
-    "forked-planning": Tweak(
-        "starts Python and imports pyspark for each level of state of a query, to list its state variables, and for "
-        "each source that plans in Python, as Kafka does",
-        "forks a process that has imported it",
-        "a tenth of a second per level of state when a job starts, a quarter per source",
+    "forked-python": Tweak(
+        "starts Python and imports pyspark for each level of state of a query, to list its state variables, for each "
+        "source that plans in Python, as Kafka does, and for the daemon of its workers",
+        "forks a process that has imported it while Spark starts",
+        "a tenth of a second per level of state when a job starts, a quarter per source, and most of a second of "
+        "processor time for the daemon",
     ),
     "worker-daemon": Tweak(
         "imports what Python workers need in each of them",
         "imports it once, in the process that they are forked from",
         "a second of processor time for each worker but the first",
+    ),
+    "one-daemon": Tweak(
+        "starts a daemon for the workers of stateful operators, and another one for those of other stages, because it "
+        "shortens the stack traces of the latter",
+        "shortens none, so there is one daemon, and stages share its memory",
+        "half a second when a job starts, and 100 MiB",
+        settings={"spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false"},
     ),
     "checkpoint-manager": Tweak(
         "writes its checkpoint with Hadoop's `FileContext`",

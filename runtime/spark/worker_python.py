@@ -16,12 +16,13 @@ from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark.fork_server import MODULES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from stateplan.runtime.spark.tweaks import Tweaks
 
 _SOCKET_PATH = 100
 """The longest path of a socket, in bytes."""
+
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
+"""What Spark and ``spark.executorEnv`` set for workers, and what a process must have when it starts, or imports."""
 
 _paths: dict[str, str] = {}
 """Programs made here -> what their Python imports from."""
@@ -59,17 +60,17 @@ def worker_python(python_path: str) -> str:
     return str(program)
 
 
-def serve_forks(spark: SparkSession, tweaks: Tweaks, modules: Iterable[str] = ()) -> None:
-    """Makes Spark fork the Python processes in which it plans, if it starts Python with :func:`worker_python`.
+def serve_forks(program: str, tweaks: Tweaks, modules: Iterable[str] = ()) -> None:
+    """Makes Spark fork the Python processes that it starts on this machine, if it starts them with
+    :func:`worker_python`. The process that they are forked from imports what they need while Spark starts.
 
     Args:
-        spark: the session.
+        program: what Spark starts Python with.
         tweaks: the tweaks of the process.
         modules: the modules that forks will import, besides those of Spark.
     """
-    program = spark.sparkContext.pythonExec
     if program in _paths and program not in _servers and len(os.fsencode(_socket(Path(program)))) <= _SOCKET_PATH:
-        tweaks.attempt("forked-planning", _serve, program)
+        tweaks.attempt("forked-python", _serve, program)
     import_ahead(program, modules)
 
 
@@ -89,7 +90,7 @@ def _serve(program: str) -> None:
         bufsize=0,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": _paths[program]},
+        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": _paths[program]},
         start_new_session=True,  # an interrupt from the terminal is not for it
     )
     atexit.register(_end, server, os.getpid())

@@ -31,8 +31,8 @@ def tables(tmp_path: Path) -> Tables:
         (4, "-D", None, 3, "x"),
         (4, "+I", 3, 7, "y"),
     ]
-    tables.arrive_in("orders", "@at, op, k, v, g", orders)
-    tables.arrive_in("bills", "@at, op, k, v, g", [row for row in orders if row[2] is not None])
+    tables.arrive_in("orders", "@at, _op, k, v, g", orders)
+    tables.arrive_in("bills", "@at, _op, k, v, g", [row for row in orders if row[2] is not None])
     paid = [
         (1, "+I", 1, 4, "p"),
         (2, "+I", 2, 6, "p"),
@@ -41,7 +41,7 @@ def tables(tmp_path: Path) -> Tables:
         (4, "+I", 3, 1, "q"),
         (4, "+I", 1, 9, "q"),
     ]
-    tables.arrive_in("paid", "@at, op, k, w, h", paid)
+    tables.arrive_in("paid", "@at, _op, k, w, h", paid)
     sent = [
         (1, "+I", 1, 8, "s"),
         (1, "+I", None, 8, "s"),
@@ -50,7 +50,7 @@ def tables(tmp_path: Path) -> Tables:
         (4, "-D", 1, 8, "s"),
         (4, "+I", 3, 2, "t"),
     ]
-    tables.arrive_in("sent", "@at, op, k, z, i", sent)
+    tables.arrive_in("sent", "@at, _op, k, z, i", sent)
     return tables
 
 

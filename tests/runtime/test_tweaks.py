@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-PLAIN = ("compilers", "collector", "logger-context", "unix-sockets", "call-site", "forked-planning", "worker-daemon")
+PLAIN = (
+    "compilers",
+    "collector",
+    "logger-context",
+    "unix-sockets",
+    "call-site",
+    "forked-python",
+    "worker-daemon",
+)
 """Tweaks that need nothing of Spark's inside: the JVM and Spark pass over options that they do not know, and a module
 that is not there is not forked."""
 OF_CLUSTERS = ("lost-hosts",)

@@ -18,7 +18,7 @@ import pytest
 
 from stateplan.runtime.spark import worker_daemon
 from stateplan.runtime.spark import worker_python as programs
-from stateplan.runtime.spark.fork_server import MODULES
+from stateplan.runtime.spark.fork_server import MODULES, NAMES
 from stateplan.runtime.spark.worker_python import worker_python
 from stateplan.session.environment import TableEnvironment
 from tests.support.delta import append
@@ -32,7 +32,8 @@ CLIENT = str(Path(programs.__file__).with_name("fork_client.py"))
 
 TELLING = """
 import json, os, sys
-print(json.dumps([sys.argv[1:], os.getcwd(), os.environ.get("SAID"), os.getppid(), __name__]))
+niceness = os.getpriority(os.PRIO_PROCESS, 0)
+print(json.dumps([sys.argv[1:], os.getcwd(), os.environ.get("SAID"), niceness, os.getppid(), __name__]))
 print("an error", file=sys.stderr)
 sys.exit(7)
 """
@@ -59,7 +60,7 @@ def told(folder: Path, path: str) -> list[object]:
     """What the module ``telling`` says of its process."""
     (folder / "telling.py").write_text(TELLING)
     done = subprocess.run(
-        [sys.executable, "-IS", CLIENT, path, "-m", "telling", "a b", "ü"],
+        ["nice", "-n", "3", sys.executable, "-IS", CLIENT, path, "-m", "telling", "a b", "ü"],
         cwd=folder, env={**os.environ, "SAID": "\udcff", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
@@ -71,9 +72,10 @@ def told(folder: Path, path: str) -> list[object]:
 def test_a_fork_is_like_a_process_of_its_own(program: str, tmp_path: Path) -> None:
     server = programs._servers[program].pid
     path = str(programs._socket(Path(program)))
-    assert told(tmp_path, path) == [["a b", "ü"], str(tmp_path), "\udcff", server, "__main__"]
+    niceness = os.getpriority(os.PRIO_PROCESS, 0) + 3
+    assert told(tmp_path, path) == [["a b", "ü"], str(tmp_path), "\udcff", niceness, server, "__main__"]
     *rest, parent, name = told(tmp_path, path + "-of-nobody")
-    assert [*rest, name] == [["a b", "ü"], str(tmp_path), "\udcff", "__main__"]
+    assert [*rest, name] == [["a b", "ü"], str(tmp_path), "\udcff", niceness, "__main__"]
     assert parent == os.getpid()
 
 
@@ -108,7 +110,23 @@ def test_the_program_is_this_python(program: str) -> None:
     assert done.stdout.split() == [sys.executable, pyspark.__file__]
 
 
-@pytest.mark.parametrize("module", MODULES)
+def test_the_daemon_of_workers_ends_with_its_standard_input(program: str) -> None:
+    """Also where no fork server answers."""
+
+    def run() -> tuple[int, int]:
+        done = subprocess.run(
+            [program, "-m", worker_daemon.MODULE, "pyspark.worker"], input=b"", capture_output=True, check=False
+        )
+        return done.returncode, int.from_bytes(done.stdout, "big")
+
+    forked = run()
+    programs._socket(Path(program)).unlink()
+    alone = run()
+    assert forked[0] == alone[0]
+    assert all(0 < port < 1 << 16 for _, port in (forked, alone))
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module != worker_daemon.MODULE])
 def test_a_fork_fails_as_a_process_does(program: str, module: str) -> None:
     """Outside of Spark a module does not find the socket of the JVM."""
 
@@ -168,7 +186,7 @@ class Between:
     def _serve(self) -> None:
         while True:
             client, _ = self._server.accept()
-            size, streams, _, _ = socket.recv_fds(client, 4, 2)
+            size, streams, _, _ = socket.recv_fds(client, 4, 3)
             with socket.socket(socket.AF_UNIX) as real, client:
                 real.connect(str(self._real))
                 socket.send_fds(real, [size], streams)
@@ -193,18 +211,18 @@ class Between:
 def test_workers_are_forked_with_their_imports(spark: SparkSession) -> None:
     """And each draws random numbers of its own."""
 
-    def of_worker(_: int) -> tuple[list[str], bool, float]:
+    def of_worker(_: int) -> tuple[list[str], str, bool, float]:
         import numpy
         import psutil
 
         daemon = psutil.Process(os.getppid())
         loaded = any("polars" in part.path for part in daemon.memory_maps())
-        return daemon.cmdline()[1:], loaded, numpy.random.random()
+        return daemon.cmdline()[1:], daemon.name(), loaded, numpy.random.random()
 
     one, other = spark.sparkContext.parallelize([0, 1], 2).map(of_worker).collect()
-    for command, loaded, _ in (one, other):
-        assert command[:2] == ["-m", worker_daemon.MODULE] and loaded
-    assert one[2] != other[2]
+    for command, name, loaded, _ in (one, other):
+        assert "fork_server" in command[1] and name == NAMES[worker_daemon.MODULE] and loaded
+    assert one[3] != other[3]
 
 
 @pytest.mark.spark
