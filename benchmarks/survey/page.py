@@ -61,7 +61,7 @@ def _commands(ledger: Ledger) -> Iterator[str]:
 def _streams(ledger: Ledger) -> Iterator[str]:
     titles = {
         "first row": "### First row of a stream\n\nSeconds from the start of the process to its first row.",
-        "idle memory": "### Memory of an idle stream\n\nMiB of all processes, 40 s after the last row.",
+        "idle memory": "### Memory of an idle stream\n\nMiB of all processes, 90 s after the last row.",
     }
     for part, title in titles.items():
         rows = [(cell.peer, ledger.medians(cell).get(STREAMS[part])) for cell in ledger.cells(part)]

@@ -53,7 +53,7 @@ def first_row(peer: Peer, work: Path) -> dict[str, float]:
         return {"first row s": program.wait_for_row(PATIENCE) - program.began}
 
 
-def idle_memory(peer: Peer, work: Path, seconds: float = 40.0) -> dict[str, float]:
+def idle_memory(peer: Peer, work: Path, seconds: float = 90.0) -> dict[str, float]:
     """Of all processes, when no row has come for a while."""
     arrivals = Arrivals(work / "arrivals")
     arrivals.send(10)

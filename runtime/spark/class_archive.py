@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import hashlib
 import os
@@ -10,6 +11,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -33,6 +35,36 @@ def archive_options(environ: Mapping[str, str]) -> list[str]:
     return next(
         ([f"-XX:SharedArchiveFile={path}", *_IN_PLACE, *_SILENT] for path in _archives(environ) if _usable(path)), []
     )
+
+
+def archive_at_exit(environ: Mapping[str, str]) -> bool:
+    """Makes the archive when this process ends, if there is none, in a process of its own with the lowest priority. It
+    is tried once for each Java and Spark.
+
+    Returns: whether it will be made.
+    """
+    folder, name = _place(environ)
+    if _archives(environ) or _SPACE.search(str(folder)):
+        return False
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.tried").touch(exist_ok=False)
+    except OSError:  # it was tried, or no file can be written there
+        return False
+    atexit.register(_archive_apart, dict(environ), os.getpid())
+    return True
+
+
+def _archive_apart(environ: Mapping[str, str], owner: int) -> None:
+    if os.getpid() == owner:
+        subprocess.Popen(
+            ["nice", "-n", "19", sys.executable, "-m", "stateplan", "archive-classes"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(environ),
+            start_new_session=True,
+        )
 
 
 def archive_classes(command: Sequence[str], environ: Mapping[str, str]) -> Path:

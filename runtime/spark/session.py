@@ -25,13 +25,13 @@ from stateplan.common.settings import parallelism
 from stateplan.runtime.memory import rocksdb_settings
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark import hosts, worker_daemon
-from stateplan.runtime.spark.class_archive import archive_options
+from stateplan.runtime.spark.class_archive import archive_at_exit, archive_options
 from stateplan.runtime.spark.java import java_error, require_java
 from stateplan.runtime.spark.jvm_loss import expect_end, forget_dead_jvm, is_of_spark, jvm_loss_behind
 from stateplan.runtime.spark.launch import check_environment, environment, launch, submit_arguments
 from stateplan.runtime.spark.local_spark import adapt, compile_ahead, forget_classes
 from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, master_error, watch_log
-from stateplan.runtime.spark.tweaks import TWEAKS, Tweaks, reason
+from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks, reason
 from stateplan.runtime.spark.worker_python import serve_forks, worker_python
 
 if TYPE_CHECKING:
@@ -505,7 +505,13 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
     if tweaks.on("compilers"):
         java.append("-XX:Tier3DelayOn=0" if lasting else "-XX:TieredStopAtLevel=1")
     java += [option for name, tweak in TWEAKS.items() if tweaks.on(name) for option in tweak.java]
-    java += tweaks.attempt("class-archive", archive_options, os.environ) or []
+    archive = tweaks.attempt("class-archive", archive_options, os.environ) or []
+    java += archive
+    if not archive and os.name == "posix" and tweaks.attempt("class-archive", archive_at_exit, os.environ):
+        tweaks.tell(
+            "when this ends, a process in the background archives Spark's classes, once, so that later jobs start "
+            f"faster; -D {OFF}=class-archive turns this off"
+        )
     if not re.search(r"\s", folder):
         java.append(f"-Djava.io.tmpdir={folder}")
     settings = {"spark.driver.defaultJavaOptions": " ".join(java)}

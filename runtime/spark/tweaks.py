@@ -96,7 +96,7 @@ TWEAKS: dict[str, Tweak] = {
     ),
     "class-archive": Tweak(
         "reads, checks and links 15,000 classes when it starts",
-        "maps them from the archive that `stateplan archive-classes` has made, if there is one",
+        "maps them from an archive, which `make setup` or the end of the first job makes",
         "5 of 18 seconds of a short job",
     ),
     "unix-sockets": Tweak(
@@ -210,7 +210,7 @@ class Tweaks:
 
     Args:
         options: the options of the session.
-        tell: receives a line for each tweak that is lost; default: the logger ``stateplan``.
+        tell: receives a line for each tweak that is lost, and other notes; default: the logger ``stateplan``.
 
     Raises:
         OptionError: OPT105, :data:`OFF` has an unknown name.
@@ -228,7 +228,7 @@ class Tweaks:
                     hint=nearest(name, TWEAKS),
                 )
         self._off = frozenset(TWEAKS if "all" in names else names)
-        self._tell = tell or logging.getLogger("stateplan").warning
+        self.tell = tell or logging.getLogger("stateplan").warning
 
     def on(self, name: str) -> bool:
         """Whether a tweak is neither turned off nor lost."""
@@ -255,7 +255,7 @@ class Tweaks:
         """Turns a tweak off for the rest of the process, and reports it once."""
         if name not in _failures:
             _failures[name] = reason(cause)
-            self._tell(
+            self.tell(
                 f"running without the Spark tweak '{name}', which this Spark does not support: {_failures[name]:.200}"
             )
 

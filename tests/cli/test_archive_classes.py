@@ -11,6 +11,7 @@ import pytest
 
 from stateplan.runtime.spark.class_archive import archive_options
 from stateplan.runtime.spark.tweaks import OFF
+from tests.support.waiting import until
 
 JOB = """CREATE TABLE src (k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3');
 CREATE TABLE snk (k INT, n BIGINT) WITH ('connector' = 'blackhole');
@@ -60,6 +61,37 @@ def test_the_archive_is_made_and_made_again(tmp_path: Path) -> None:
     file.chmod(0o600)
     file.write_bytes(file.read_bytes()[:100_000])
     assert classes_of_a_job(tmp_path, XDG_CACHE_HOME=str(tmp_path))[0] == 0
+
+
+LATER = """
+import os
+from stateplan.runtime.spark.class_archive import archive_at_exit
+print(archive_at_exit(os.environ))
+"""
+
+
+def test_the_first_start_tries_once_to_make_an_archive(tmp_path: Path) -> None:
+    def answer(**variables: str) -> str:
+        environment = {**os.environ, "JAVA_HOME": str(tmp_path / "no-java"), **variables}
+        done = subprocess.run(
+            [sys.executable, "-c", LATER], env=environment, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    cache = tmp_path / "cache"
+    assert [answer(XDG_CACHE_HOME=str(cache)) for _ in range(2)] == ["True", "False"]
+    assert answer(XDG_CACHE_HOME=str(tmp_path / "a b")) == "False"
+    (tmp_path / "file").touch()
+    assert answer(XDG_CACHE_HOME=str(tmp_path / "file")) == "False"
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_the_end_of_the_first_job_makes_the_archive(tmp_path: Path) -> None:
+    assert classes_of_a_job(tmp_path, XDG_CACHE_HOME=str(tmp_path))[0] == 0
+    until(lambda: any((tmp_path / "stateplan").glob("*.jsa")), 300)
+    archived, others = classes_of_a_job(tmp_path, XDG_CACHE_HOME=str(tmp_path))
+    assert archived > others
 
 
 def test_no_archive_can_be_written(tmp_path: Path) -> None:
