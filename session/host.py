@@ -33,6 +33,11 @@ class Host:
         """Whether functions of the user may run in this process. Those of the users of a gateway must not."""
         return not self.keep_unknown
 
+    @property
+    def shows_in_sets(self) -> bool:
+        """Whether SHOW is allowed while a statement set is open. Flink's gateway refuses it, so ours does."""
+        return True
+
     def plan_file(self, name: str, place: Place | None = None) -> str:
         """The path or URL of the plan that a statement calls ``name``: what is to be opened.
 

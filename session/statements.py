@@ -37,7 +37,6 @@ _IN_STATEMENT_SET = (
     nodes.DescribeTable,
     nodes.DescribeJob,
     nodes.Explain,
-    nodes.ShowObjects,
     nodes.SetOption,
     nodes.ResetOption,
 )
@@ -49,7 +48,8 @@ _Runner = Callable[[Context, Any], TableResult]
 def run_statement(session: Session, statement: ScriptStatement) -> TableResult:
     """Runs one statement in a session. Raises StateplanError; then nothing has been changed."""
     node = statement.node
-    if not isinstance(node, _IN_STATEMENT_SET):
+    is_allowed = isinstance(node, _IN_STATEMENT_SET)
+    if not (is_allowed or (isinstance(node, nodes.ShowObjects) and session.host.shows_in_sets)):
         session.check_no_open_set(statement.place)
     runner = _RUNNERS.get(type(node))
     if runner is None:

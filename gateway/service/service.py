@@ -469,6 +469,10 @@ class _SessionHost(Host):
     def plan_names(self) -> list[str]:
         return [] if self._service.plans is None else self._service.plans.names()
 
+    @property
+    def shows_in_sets(self) -> bool:
+        return False
+
     def check_option(self, key: str, text: str, place: Place | None = None) -> str:
         return self.confinement.check_option(key, text, place)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,13 +113,20 @@ def test_names_of_stateplan_stay_its_own(declare: Declare) -> None:
 
 
 def test_no_module_but_its_own_names_a_connector() -> None:
-    """Its own are the file that declares it, or all files of its package."""
+    """Its own are the file that declares it, or all files of its package; and the registry has a table of names."""
     declared = {name: Path(str(sys.modules[type(c).__module__].__file__)) for name, c in registry.CONNECTORS.items()}
     own = {name: (p if p.parent.name == "connectors" else p.parent).resolve() for name, p in declared.items()}
     wrong = []
     for path in (p for layer in ROOMS for p in (ROOT / layer).rglob("*.py")):
+        if path == ROOT / "connectors" / "registry.py":
+            continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             name = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
             if name in own and not path.resolve().is_relative_to(own[name]):
                 wrong.append(f"{path.relative_to(ROOT)}:{node.lineno} {name}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("table", [registry.CONNECTORS, registry.FORMATS, registry.CATALOGS, registry.INTERNAL])
+def test_the_tables_of_the_registry_have_the_names_of_their_classes(table: Mapping[str, Any]) -> None:
+    assert {name: value.name for name, value in table.items()} == {name: name for name in table}

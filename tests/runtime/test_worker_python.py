@@ -185,7 +185,10 @@ class Between:
 
     def _serve(self) -> None:
         while True:
-            client, _ = self._server.accept()
+            try:
+                client, _ = self._server.accept()
+            except OSError:  # it is closed
+                return
             size, streams, _, _ = socket.recv_fds(client, 4, 3)
             with socket.socket(socket.AF_UNIX) as real, client:
                 real.connect(str(self._real))
