@@ -1,4 +1,4 @@
-"""How long commands take from their start to their end, each in a process of its own."""
+"""How long commands take, each in a process of its own."""
 
 from __future__ import annotations
 

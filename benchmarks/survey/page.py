@@ -54,7 +54,7 @@ def _commands(ledger: Ledger) -> Iterator[str]:
             target = f"{TARGETS[case]:g}" if case in TARGETS else ""
             rows.append((case, f"{figures['wall s']:.2f}", f"{figures['cpu s']:.2f}", target))
     if rows:
-        yield "### Commands\n\nSeconds from the start of a process to its end, the fastest of five runs."
+        yield "### Commands\n\nSeconds that a process takes, the fastest of five runs."
         yield _table(("command", "seconds", "processor time", "target"), rows)
 
 

@@ -70,7 +70,7 @@ def latency(peer: Peer, work: Path, rate: int, seconds: float = 60.0) -> dict[st
     with peer.start(arrivals.folder, work) as program:
         program.wait_for_row(PATIENCE)
         _send(arrivals, rate, WARM_UP)
-        warm = time.time()
+        warm = int(time.time() * 1000)
         _send(arrivals, rate, seconds)
         expected = round(rate * seconds)
         waits = _waits(program, warm, expected)
@@ -86,8 +86,9 @@ def _send(arrivals: Arrivals, rate: int, seconds: float) -> None:
         time.sleep(max(0.0, began + tick * TICK - time.monotonic()))
 
 
-def _waits(program: Program, since: float, expected: int) -> list[float]:
-    """The latencies in ms of rows that were sent after a time, when all have come. Raises RuntimeError: they do not."""
+def _waits(program: Program, since: int, expected: int) -> list[float]:
+    """The latencies in ms of rows that were sent since a time in ms, when all have come. Raises RuntimeError: they do
+    not."""
     until = time.monotonic() + 60
     while True:
         waits = list(_latencies(program.rows(), since))
@@ -98,7 +99,7 @@ def _waits(program: Program, since: float, expected: int) -> list[float]:
         time.sleep(1)
 
 
-def _latencies(rows: Iterable[tuple[float, int, int]], since: float) -> Iterable[float]:
+def _latencies(rows: Iterable[tuple[float, int, int]], since: int) -> Iterable[float]:
     for came, _, sent in rows:
-        if sent >= since * 1000:
+        if sent >= since:
             yield came * 1000 - sent
