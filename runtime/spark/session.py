@@ -74,6 +74,9 @@ _FILES = ("spark.jars", "spark.submit.pyFiles", "spark.files", "spark.archives")
 _FETCHED = (*_FILES, "spark.jars.packages")
 """Settings with places that Spark fetches something from when it starts."""
 
+_WORKER_ENV = "spark.executorEnv."
+"""What settings of environment variables of workers begin with."""
+
 _LOG = "spark.log"
 
 _EXITED = "JAVA_GATEWAY_EXITED"
@@ -326,7 +329,7 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
         if python is None and adaptable:
             python = tweaks.attempt("worker-python", worker_python, python_path)
             if python is not None:
-                serve_forks(python, tweaks)
+                serve_forks(python, tweaks, variables=_worker_variables(settings))
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
     settings_by_tweak = _tweak_settings(tweaks)
     name = options.get("pipeline.name", "stateplan")
@@ -376,6 +379,10 @@ def _probe(
             for key in tweak_settings.keys() - settings.keys():
                 if key.startswith("spark.sql."):
                     spark.conf.unset(key)
+
+
+def _worker_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    return {k.removeprefix(_WORKER_ENV): v for k, v in settings.items() if k.startswith(_WORKER_ENV)}
 
 
 def _import_ahead() -> None:

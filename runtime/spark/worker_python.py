@@ -8,7 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _SOCKET_PATH = 100
 """The longest path of a socket, in bytes."""
 
-_ENVIRONMENT = {"PYTHONHASHSEED": "0", "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
-"""What Spark and ``spark.executorEnv`` set for workers, and what a process must have when it starts, or imports."""
+_OF_WORKERS = {"PYTHONHASHSEED": "0"}
+"""What Spark sets for workers, and what Python reads only when it starts."""
 
 _paths: dict[str, str] = {}
 """Programs made here -> what their Python imports from."""
@@ -60,7 +60,9 @@ def worker_python(python_path: str) -> str:
     return str(program)
 
 
-def serve_forks(program: str, tweaks: Tweaks, modules: Iterable[str] = ()) -> None:
+def serve_forks(
+    program: str, tweaks: Tweaks, modules: Iterable[str] = (), variables: Mapping[str, str] | None = None
+) -> None:
     """Makes Spark fork the Python processes that it starts on this machine, if it starts them with
     :func:`worker_python`. The process that they are forked from imports what they need while Spark starts.
 
@@ -68,9 +70,10 @@ def serve_forks(program: str, tweaks: Tweaks, modules: Iterable[str] = ()) -> No
         program: what Spark starts Python with.
         tweaks: the tweaks of the process.
         modules: the modules that forks will import, besides those of Spark.
+        variables: the environment variables of workers: libraries read them when they are imported.
     """
     if program in _paths and program not in _servers and len(os.fsencode(_socket(Path(program)))) <= _SOCKET_PATH:
-        tweaks.attempt("forked-python", _serve, program)
+        tweaks.attempt("forked-python", _serve, program, variables)
     import_ahead(program, modules)
 
 
@@ -82,7 +85,7 @@ def import_ahead(program: str, modules: Iterable[str]) -> None:
             server.stdin.write("".join(f"{name}\n" for name in modules).encode())
 
 
-def _serve(program: str) -> None:
+def _serve(program: str, variables: Mapping[str, str] | None = None) -> None:
     command = [sys.executable, "-m", "stateplan.runtime.spark.fork_server", str(_socket(Path(program)))]
     server = _servers[program] = subprocess.Popen(
         command,
@@ -90,7 +93,7 @@ def _serve(program: str) -> None:
         bufsize=0,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": _paths[program]},
+        env={**os.environ, **_OF_WORKERS, **(variables or {}), "PYTHONPATH": _paths[program]},
         start_new_session=True,  # an interrupt from the terminal is not for it
     )
     atexit.register(_end, server, os.getpid())
