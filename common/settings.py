@@ -90,6 +90,10 @@ _ROWS: tuple[Option, ...] = (
     Option("execution.checkpointing.interval", _DURATION, "Minimum time between the starts of two micro-batches of an "
            "unbounded query.",
            minimum=1),
+    Option("execution.micro-batch.target-latency", _DURATION, "How long a micro-batch should take. While there is a "
+           "backlog, a micro-batch reads as many rows as the last ones have processed in this time. Default: only the "
+           "limits of the tables apply. See [micro-batches](sql.md#micro-batches). Flink has no such option.",
+           minimum=1),
     Option("parallelism.default", _INTEGER, "Number of partitions of operators. A new value on an existing checkpoint "
            "rescales its state. Default: the parallelism of the checkpoint; for a new one the cores of the cluster, "
            "or 2 on one machine. See [rescaling](rescaling.md).",

@@ -22,6 +22,7 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.alignment import Alignment
 from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
 from stateplan.connectors.listing import FileEntry, entries_in, says_end, table_files
+from stateplan.connectors.pace import Pace
 from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.sink_epochs import LedgerOwner
 from stateplan.connectors.splits import AssignedSplit, EndOfInput, FileSplit, InstantSplit, RangeSplit, Split
@@ -38,9 +39,6 @@ Partition: TypeAlias = Mapping[str, str | None]
 
 Offset: TypeAlias = dict[str, Any]
 """How far a source has been read, JSON-ready: Spark's checkpoint has it before any row up to it is read."""
-
-
-# ---- tables ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -199,6 +197,7 @@ class OffsetSource(Source[S]):
         alignment: what to ask, with :class:`connectors.alignment.Aligner`, which parts may be read; None for
             a source that waits for nobody. Set before the job starts.
         modules: large modules that planning imports, such as a client. They are imported while the job starts.
+        pace: says how many rows a micro-batch may read; None for any number. Set before the job starts.
         acknowledges: whether :meth:`committed` is called: not in a trial beside the job. Set before the job starts.
     """
 
@@ -207,6 +206,7 @@ class OffsetSource(Source[S]):
     folder: AnyPath | None = None
     idle_timeout: int = 0
     alignment: Alignment | None = None
+    pace: Pace | None = None
     acknowledges: bool = True
 
     @abstractmethod

@@ -8,6 +8,7 @@ in the markers alone.
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
@@ -30,6 +31,9 @@ lengths, filled up with blanks, stand for the bytes or the number of their files
 
 _FILE = 2 << 10
 """Length for each file where the table limits the number of files."""
+
+FIRST_BYTES = 4 << 20
+"""Bytes of files in a first micro-batch of a job with a target for its latency, of which nothing is known."""
 
 _Digests = np.ndarray[Any, np.dtype[np.bytes_]]
 
@@ -60,6 +64,7 @@ class FileLists:
         tasks: parallel tasks of a micro-batch.
         task_bytes: bytes of files for each of them, where the table says nothing else.
         find_taken: returns the names of the markers that Spark has recorded for a micro-batch.
+        is_paced: whether a micro-batch takes only as many files as :meth:`advance` says. Others wait for their markers.
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class FileLists:
         tasks: int,
         task_bytes: int,
         find_taken: Callable[[], Collection[str]] = tuple,
+        is_paced: bool = False,
     ) -> None:
         self.name = name
         self.source = source
@@ -78,6 +84,13 @@ class FileLists:
         self._task_bytes = task_bytes
         self._find_taken = find_taken
         self._names = markers.names()
+        self._waiting: list[FileEntry] = []
+        self._room = sys.maxsize
+        self._marked = 0
+        self._lock = threading.Lock()
+        if is_paced:
+            self._room = FIRST_BYTES
+            self._marked = sum(file.size for name in self._pending for file in entries_in(markers.content(name)))
         digests = [_digests(entries_in(markers.content(name))) for name in self._names]
         self._known_digests: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
 
@@ -106,9 +119,30 @@ class FileLists:
         if not len(new):
             return
         fresh = sorted((files[i] for i in new), key=lambda file: (file.modified, file.path))
-        packs = list(self._file_groups(fresh))
-        self._names += self._markers.add(len(self._names), [str(len(p)) for p in packs], [self._text(p) for p in packs])
         self._known_digests = np.sort(np.concatenate([self._known_digests, digests[new]]))
+        with self._lock:
+            self._waiting += fresh
+            self._mark()
+
+    def advance(self, bytes_read: int, room: int) -> None:
+        """A micro-batch has read so many bytes of the files, and the next one may read ``room`` bytes, one file at
+        least."""
+        with self._lock:
+            self._marked = max(0, self._marked - bytes_read)
+            self._room = room
+            self._mark()
+
+    def _mark(self) -> None:
+        """Writes markers for the files that wait, as far as there is room."""
+        count = 0
+        while count < len(self._waiting) and self._marked < self._room:
+            self._marked += self._waiting[count].size
+            count += 1
+        if not count:
+            return
+        packs = list(self._file_groups(self._waiting[:count]))
+        self._waiting = self._waiting[count:]
+        self._names += self._markers.add(len(self._names), [str(len(p)) for p in packs], [self._text(p) for p in packs])
 
     @property
     def has_more(self) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -24,7 +24,9 @@ from stateplan.common.errors import CheckpointError, OptionError, StateplanError
 from stateplan.common.files import hadoop_lists, has_pattern_signs, is_reached, literal_for_hadoop, local_path
 from stateplan.common.paths import AnyPath
 from stateplan.common.settings import parallelism
+from stateplan.common.ttl import parse_ttl
 from stateplan.connectors.alignment import ALIGNMENT, PartWatermarks
+from stateplan.connectors.pace import Pace
 from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Source
 from stateplan.runtime.active_plan import IdleSource
 from stateplan.runtime.beginnings import forget_beginning
@@ -32,6 +34,9 @@ from stateplan.runtime.clocks import instants, is_virtual
 from stateplan.runtime.file_lists import FileLists, Watch, ends_with_files
 from stateplan.runtime.jobgraph import JobGraph, SourceSpec, first_level
 from stateplan.runtime.markers import Markers
+from stateplan.runtime.metrics.records import BatchMetrics
+from stateplan.runtime.pacing import TARGET, Pacer
+from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark.checkpoint_files import CLOSING, INSTANTS, SparkCheckpoint
 from stateplan.runtime.spark.hadoop import table_path
 from stateplan.runtime.spark.split_source import split_frame
@@ -65,6 +70,7 @@ class Sources:
 
     Attributes:
         end_themselves: whether the last micro-batch of the input brings event time to its end.
+        target: ms that a micro-batch should take; 0 for no such target.
     """
 
     def __init__(
@@ -85,6 +91,9 @@ class Sources:
         self._watch: Watch | None = None
         self._virtual = is_virtual(graph)
         self._part_watermarks: PartWatermarks | None = None
+        self.target = parse_ttl(options[TARGET]) if options.get(TARGET) else 0
+        self._pacer = Pacer(self.target, {source.uid for source in graph.sources}) if self.target else None
+        self._pace = Pace(scratch("pace") / "rows") if self.target else None
 
     def instants(self) -> int:
         """How many instants the tables on the virtual clock have."""
@@ -92,12 +101,11 @@ class Sources:
 
     def trigger_interval(self) -> int:
         """Milliseconds between micro-batches of an unbounded job."""
-        from stateplan.common.ttl import parse_ttl
-
         interval = self._options.get("execution.checkpointing.interval")
         if interval:
             return parse_ttl(interval)
-        return min((s.reader.interval for s in self._graph.sources if s.reader.interval is not None), default=1000)
+        least = min((s.reader.interval for s in self._graph.sources if s.reader.interval is not None), default=1000)
+        return min(least, self.target) if self.target else least
 
     def closing_frame(self, spark: SparkSession) -> DataFrame:
         """The streaming frame of the ends of bounded input: column ``now``. Each marker written by :meth:`close` is one
@@ -120,7 +128,8 @@ class Sources:
         # What looks like a pattern, Spark cannot list where names have colons. With roots, Spark would record the names
         # in a folder elsewhere if a link to it appeared.
         is_confined = self._graph.roots is not None and local_path(source.reader.path) is not None
-        uses_listing = has_pattern_signs(source.reader.path) or ends_with_files(self._graph) or is_confined
+        is_paced = self._pace is not None and not source.reader.bounded
+        uses_listing = has_pattern_signs(source.reader.path) or ends_with_files(self._graph) or is_confined or is_paced
         return uses_listing and self._spark.last_planned < 0
 
     @property
@@ -150,6 +159,7 @@ class Sources:
         for source in self._graph.sources:
             if isinstance(source.reader, OffsetSource):
                 source.reader.folder = self._markers / source.marks
+                source.reader.pace = self._pace
                 if self._spark.last_planned < 0:
                     forget_beginning(source.reader.folder)
             source.reader.check(source.name)
@@ -211,15 +221,45 @@ class Sources:
         if aligned_sources:
             self._part_watermarks = PartWatermarks(folder, aligned_sources)
 
-    def advance(self, parts: Mapping[str, Mapping[str, int]]) -> None:
-        """Tells aligned sources how far watermarks have advanced.
+    def recall(self, records: Sequence[BatchMetrics]) -> None:
+        """Takes in the micro-batches of earlier runs, oldest first."""
+        if self._pacer is not None:
+            self._pacer.recall(records)
+            self._decide(self._pacer.rows)
+
+    def _decide(self, rows: int) -> None:
+        """Tells sources how many rows a micro-batch may read. Without disk space, the last number holds."""
+        if self._pace is not None:
+            with contextlib.suppress(OSError):
+                self._pace.decide(rows)
+
+    @property
+    def unpaced_tables(self) -> list[str]:
+        """The tables with new files of which Spark takes as many as there are, in spite of a target."""
+        if self._pace is None:
+            return []
+        files = (s for s in self._graph.sources if isinstance(s.reader, FileSource) and not s.reader.bounded)
+        return [source.name for source in files if source.marks not in self._lists]
+
+    def advance(self, record: BatchMetrics, parts: Mapping[str, Mapping[str, int]]) -> None:
+        """Tells sources what the next micro-batch may read, and aligned ones how far watermarks have advanced.
 
         Args:
-            parts: the parts of a micro-batch: source uid -> part -> its watermark, ms since 1970.
+            record: the micro-batch that has ended.
+            parts: its parts: source uid -> part -> its watermark, ms since 1970.
 
         Raises:
             CheckpointError: CKPT001, the checkpoint cannot be written.
+            OSError: markers of files cannot be written.
         """
+        if self._pacer is not None:
+            rows = self._pacer.look(record)
+            self._decide(rows)
+            for source in self._graph.sources:
+                figures = record.operators.get(source.uid, {})
+                if source.marks in self._lists and not source.reader.bounded and figures.get("rows_in"):
+                    bytes_read = figures.get("bytes_read", 0)
+                    self._lists[source.marks].advance(int(bytes_read), int(bytes_read / figures["rows_in"] * rows))
         if self._part_watermarks is not None and parts:
             self._part_watermarks.advance({s.marks: parts[s.uid] for s in self._graph.sources if s.uid in parts})
 
@@ -232,7 +272,13 @@ class Sources:
         markers = Markers(self._markers / marks)
         markers.make()
         lists = FileLists(
-            table, reader, markers, parallelism(self._options), self._task_bytes, partial(self._recorded_markers, marks)
+            table,
+            reader,
+            markers,
+            parallelism(self._options),
+            self._task_bytes,
+            partial(self._recorded_markers, marks),
+            is_paced=self._pace is not None and not reader.bounded,
         )
         lists.reopen()
         lists.look()

@@ -113,7 +113,7 @@ class Run:
             self.sinks.commit(sink_reports, batch_id)
             self.readers.end(batch_id, for_driver(sink_reports))
             record = self.metrics.end(batch_id)
-            self.sources.advance(self.metrics.parts)
+            self.sources.advance(record, self.metrics.parts)
         except StateplanError as error:
             self.failure = error
             raise

@@ -29,8 +29,10 @@ from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.memory import cache_settings
 from stateplan.runtime.metrics.counters import SparkCounters
 from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
+from stateplan.runtime.metrics.log import recent_metrics
 from stateplan.runtime.metrics.prometheus import Reporter, reporters
 from stateplan.runtime.notices import Notices
+from stateplan.runtime.pacing import TARGET
 from stateplan.runtime.plan_tables import with_places
 from stateplan.runtime.readers import KeptReaders
 from stateplan.runtime.scratch import scratch
@@ -256,6 +258,8 @@ def _run(
     cache = cache_settings(options, tell, is_shared=not place.elsewhere)
     counters = SparkCounters(spark, None if place.elsewhere else _live_folder())
     metrics = JobMetrics(info, counters, checkpoint, tell, submission.limits)
+    with contextlib.suppress(CheckpointError):
+        parts.sources.recall(recent_metrics(checkpoint.folder) if info.first_batch else ())
     budget = None
     if submission.limits is not None:
         ttl_of_state, state_uses = parts.ttls.ttl, metrics.observed
@@ -284,6 +288,8 @@ def _queries(submission: Submission, parts: _Parts, run: Run) -> Queries:
     run.serve(parts.reporters, tell)
     for sentence in clashing_names():
         tell(sentence)
+    for name in run.sources.unpaced_tables:
+        tell(f"'{TARGET}' has no effect on the files of {name}: the checkpoint began without it")
     if run.checkpoint.resumed:
         tell(f"continuing from the checkpoint {run.checkpoint.folder}")
     shipment = Shipment(run.job, run.cache, parts.environment)

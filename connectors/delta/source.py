@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _IDLE_LOOKS = 100
 """Looks for a next version after which the log is listed: it may have lost that version and have later ones."""
 
+_ROW_BYTES = 64
+"""Bytes of a row in a file of which the log does not say how many it has."""
+
 _KEPT_FACTS = 64
 """Versions whose columns and properties are kept: they are planned soon after they are counted."""
 
@@ -81,16 +84,15 @@ class Limits:
 
 
 class _Budget:
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, rows: int | None) -> None:
         self.files = limits.files
         self.bytes = limits.bytes
+        self.rows = rows
         self.is_fresh = True
 
     @property
     def is_used_up(self) -> bool:
-        return not self.is_fresh and (
-            (self.files is not None and self.files <= 0) or (self.bytes is not None and self.bytes <= 0)
-        )
+        return not self.is_fresh and any(left is not None and left <= 0 for left in (self.files, self.bytes, self.rows))
 
     def take(self, file: DataFile) -> None:
         self.is_fresh = False
@@ -98,6 +100,8 @@ class _Budget:
             self.files -= 1
         if self.bytes is not None:
             self.bytes -= file.size
+        if self.rows is not None:
+            self.rows -= file.size // _ROW_BYTES if file.count is None else file.count
 
 
 @dataclass(frozen=True)
@@ -235,7 +239,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         return earlier[-1]
 
     def latest_offset(self, start: Offset) -> Offset:
-        budget = _Budget(self.limits)
+        budget = _Budget(self.limits, None if self.pace is None else self.pace.rows())
         position = dict(start)
         self._arrive(start)
         if position["snapshot"]:

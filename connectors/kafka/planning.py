@@ -26,6 +26,7 @@ from stateplan.connectors.kafka.samples import Marks, Offsets, Place, mean_size
 from stateplan.connectors.kafka.split_reader import lost_messages
 from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.kafka.tables import Bound, Limits
+from stateplan.connectors.pace import Pace
 from stateplan.connectors.protocol import Offset
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class Planner:
         idle_timeout: after how many seconds a partition without messages is idle; 0 is never.
         aligner: says which partitions may be read; None for all.
         acknowledges: whether the group learns how far the job has advanced.
+        pace: says how many messages a micro-batch may read besides.
     """
 
     def __init__(
@@ -74,8 +76,10 @@ class Planner:
         idle_timeout: float = 0.0,
         aligner: Aligner | None = None,
         acknowledges: bool = True,
+        pace: Pace | None = None,
     ) -> None:
         self.brokers = brokers
+        self.pace = pace
         self.acknowledges = acknowledges and brokers.own("commit.offsets.on.checkpoint") != "false"
         self.topics = topics
         self.pattern = None if pattern is None else re.compile(pattern)
@@ -487,10 +491,9 @@ class Planner:
             place = max(behind, key=lambda p: behind[p])
             average = mean_size(self.brokers, place, at[place] + behind[place], behind[place])
             self.size, self.sampled = average or self.size, now
-        limits = [] if self.limits.max_rows is None else [self.limits.max_rows]
-        if self.size:
-            limits.append(max(1, int(self.limits.max_bytes / self.size)))
-        return min(limits, default=None)
+        by_size = max(1, int(self.limits.max_bytes / self.size)) if self.size else None
+        limits = (self.limits.max_rows, by_size, None if self.pace is None else self.pace.rows())
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def commit(self, end: Offset) -> None:
         """Tells the group how far the job has advanced, without waiting for an answer: the checkpoint is what

@@ -99,6 +99,7 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
                 self.idle_timeout / 1000,
                 Aligner(self.alignment, self.idle_timeout, self.bounded) if self.alignment and is_aligned else None,
                 self.acknowledges,
+                self.pace,
             )
         return self._planner
 

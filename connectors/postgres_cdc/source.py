@@ -134,8 +134,14 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             return self._begin()
         copied_tables, files = start.get("copied", 0), start.get("copy", {}).get("files", 0)
         if copied_tables < files:
-            return {**start, "copied": min(files, copied_tables + max(1, self.max_changes // _ROWS))}
+            return {**start, "copied": min(files, copied_tables + max(1, self._most // _ROWS))}
         return start if self.bounded else self._more(start)
+
+    @property
+    def _most(self) -> int:
+        """About how many changes the next micro-batch has at most."""
+        rows = None if self.pace is None else self.pace.rows()
+        return self.max_changes if rows is None else min(self.max_changes, rows)
 
     def plan(self, start: Offset, end: Offset) -> list[ChangeSplit]:
         tables, types = list(end["tables"]), end["types"]
@@ -178,7 +184,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
             offset |= self._start_of_log(tables)
         if self.mode in ("initial", "snapshot"):
             offset |= {"copy": self._copy(tables), "copied": 0}
-            offset["copied"] = min(offset["copy"]["files"], max(1, self.max_changes // _ROWS))
+            offset["copied"] = min(offset["copy"]["files"], max(1, self._most // _ROWS))
         self._planned_at = time.monotonic()
         return offset
 
@@ -316,7 +322,7 @@ class ChangeSource(OffsetSource[ChangeSplit]):
     def _fetch(self, start: Offset, until: int) -> tuple[str, int, int, Transactions]:
         """Writes the changes after an offset to files; their name, how many files, where in the log they end, and the
         transactions."""
-        lsn, copy, most = start["lsn"], start.get("copy", {}), self.max_changes
+        lsn, copy, most = start["lsn"], start.get("copy", {}), self._most
         tables = frozenset(map(int, start["tables"]))
         visible = Visible.of(copy["seen"]) if "seen" in copy else None
         while True:

@@ -23,6 +23,7 @@ from stateplan.common.options import Role, parse_instant
 from stateplan.common.types import BOOLEAN, parse_type
 from stateplan.connectors.delta.schema import delta_type, sql_type
 from stateplan.connectors.delta.source import DeltaSource
+from stateplan.connectors.pace import Pace
 from stateplan.connectors.registry import find_connector, metadata_columns, validate_table
 from stateplan.functions.rex import Call, InputRef, Literal
 from stateplan.runtime.spark import split_source
@@ -218,6 +219,20 @@ def test_micro_batches_are_limited_and_the_same_again(tmp_path: Path) -> None:
     many = source_of(path, mode="streaming", startingVersion="1", maxBytesPerTrigger="1 b")
     first = many.latest_offset(many.initial_offset())
     assert (first["version"], first["file"]) == (2, 0)  # one file at least
+
+
+def test_a_micro_batch_follows_the_pace_of_the_job(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(sink_of(path), 0, *(frame(*((10 * part + i, "v") for i in range(10))) for part in range(6)))
+    source = source_of(path, mode="streaming")
+    source.pace = Pace(tmp_path / "rows")
+    position, counts = source.initial_offset(), []
+    for rows_allowed in (1, 15, 30):
+        source.pace.decide(rows_allowed)
+        end = source.latest_offset(position)
+        counts.append(len(rows_of(source, position, end)))
+        position = end
+    assert counts == [10, 20, 30], "whole files"
 
 
 def test_a_version_of_several_files_is_read_in_parts(tmp_path: Path) -> None:

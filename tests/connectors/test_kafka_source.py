@@ -21,6 +21,7 @@ from stateplan.connectors.kafka.client import close_consumers
 from stateplan.connectors.kafka.planning import offsets_of, shares, splits_between
 from stateplan.connectors.kafka.splits import merge_splits
 from stateplan.connectors.kafka.tables import Limits
+from stateplan.connectors.pace import Pace
 from stateplan.connectors.protocol import Offset
 from stateplan.connectors.registry import find_connector
 from stateplan.connectors.splits import AssignedSplit
@@ -305,6 +306,20 @@ def test_a_micro_batch_has_at_most_so_many_rows(kafka: Kafka) -> None:
     job = Job(source(kafka, topic, more={"scan.max-rows-per-batch": "20"}))
     counts = [len(job.next()) for _ in range(4)]
     assert counts == [20, 20, 20, 0]
+
+
+def test_a_micro_batch_follows_the_pace_of_the_job(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, numbers(*range(100)))
+    reader = source(kafka, topic, more={"scan.max-rows-per-batch": "40"})
+    reader.pace = Pace(tmp_path / "rows")
+    job = Job(pickle.loads(pickle.dumps(reader.for_planning())))
+    job.reader.rows = reader.rows
+    counts = []
+    for rows_allowed in (10, 25, 1000):
+        reader.pace.decide(rows_allowed)
+        counts.append(len(job.next()))
+    assert counts == [10, 25, 40]
 
 
 def test_a_micro_batch_has_about_so_many_bytes(kafka: Kafka) -> None:

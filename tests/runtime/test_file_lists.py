@@ -16,7 +16,7 @@ from stateplan.common.errors import DataError, RunError, StateplanError
 from stateplan.connectors.listing import FileEntry, entries_in, file_list, says_end
 from stateplan.connectors.protocol import FileSource
 from stateplan.connectors.splits import AssignedSplit, EndOfInput, FileSplit
-from stateplan.runtime.file_lists import UNIT, FileLists, Watch
+from stateplan.runtime.file_lists import FIRST_BYTES, UNIT, FileLists, Watch
 from stateplan.runtime.markers import Markers
 
 ROOT = "s3://bucket/a table"
@@ -181,3 +181,25 @@ def test_what_goes_wrong_ends_the_watch(
     heard.wait(0.05)
     assert [error.code for error in told] == [code] and isinstance(told[0], kind) and "orders" in str(told[0])
     watch.stop()
+
+
+def test_files_wait_until_a_micro_batch_has_read_those_before(tmp_path: Path) -> None:
+    megabyte = 1 << 20
+    source = Listed(there=[entry(n, size=megabyte) for n in range(12)])
+    markers = Markers(tmp_path / "m")
+    lists = FileLists("t", source, markers, 1, 100 * megabyte, is_paced=True)
+    lists.look()
+    assert [len(pack) for pack in packs(markers)] == [FIRST_BYTES // megabyte]
+    lists.look()
+    assert len(packs(markers)) == 1, "nothing has been read"
+    lists.advance(FIRST_BYTES, 2 * megabyte)
+    assert [len(pack) for pack in packs(markers)] == [4, 2]
+    lists.advance(megabyte, 2 * megabyte)
+    assert [len(pack) for pack in packs(markers)] == [4, 2, 1]
+    again = FileLists("t", source, markers, 1, 100 * megabyte, lambda: markers.names()[:2], is_paced=True)
+    again.look()
+    assert [len(pack) for pack in packs(markers)] == [4, 2, 1, 3], "one marker waits: 1 MiB of 4"
+    again.advance(4 * megabyte, 1)
+    again.advance(megabyte, 1)
+    assert [len(pack) for pack in packs(markers)] == [4, 2, 1, 3, 1, 1], "one file at least"
+    assert [file for pack in packs(markers) for file in pack] == source.there
