@@ -104,9 +104,9 @@ class Pacer:
     def look(self, record: BatchMetrics) -> int:
         """Takes in a micro-batch; gives :attr:`rows`."""
         # Of a micro-batch that has just ended, Spark's own phases are not known yet.
-        for known in (self._last, record):
-            if known is not None and (whole := known.spark.get("triggerExecution")):
-                self._overhead = max(0.0, (whole - known.ms) / known.batches)
+        for batch in (self._last, record):
+            if batch is not None and (whole := batch.spark.get("triggerExecution")):
+                self._overhead = max(0.0, (whole - batch.ms) / batch.batches)
         self._last = record
         read = {uid: record.operators.get(uid, {}).get("rows_in", 0) / record.batches for uid in self._sources}
         rows = int(max(read.values(), default=0))
