@@ -84,13 +84,13 @@ class FileLists:
         self._task_bytes = task_bytes
         self._find_taken = find_taken
         self._names = markers.names()
-        self._waiting: list[FileEntry] = []
+        self._queue: list[FileEntry] = []
         self._room = sys.maxsize
-        self._marked = 0
+        self._bytes_ahead = 0
         self._lock = threading.Lock()
         if is_paced:
             self._room = FIRST_BYTES
-            self._marked = sum(file.size for name in self._pending for file in entries_in(markers.content(name)))
+            self._bytes_ahead = sum(file.size for name in self._pending for file in entries_in(markers.content(name)))
         digests = [_digests(entries_in(markers.content(name))) for name in self._names]
         self._known_digests: _Digests = np.sort(np.concatenate([np.empty(0, "S16"), *digests]))
 
@@ -121,27 +121,27 @@ class FileLists:
         fresh = sorted((files[i] for i in new), key=lambda file: (file.modified, file.path))
         self._known_digests = np.sort(np.concatenate([self._known_digests, digests[new]]))
         with self._lock:
-            self._waiting += fresh
+            self._queue += fresh
             self._mark()
 
     def advance(self, bytes_read: int, room: int) -> None:
         """A micro-batch has read so many bytes of the files, and the next one may read ``room`` bytes, one file at
         least."""
         with self._lock:
-            self._marked = max(0, self._marked - bytes_read)
+            self._bytes_ahead = max(0, self._bytes_ahead - bytes_read)
             self._room = room
             self._mark()
 
     def _mark(self) -> None:
         """Writes markers for the files that wait, as far as there is room."""
         count = 0
-        while count < len(self._waiting) and self._marked < self._room:
-            self._marked += self._waiting[count].size
+        while count < len(self._queue) and self._bytes_ahead < self._room:
+            self._bytes_ahead += self._queue[count].size
             count += 1
         if not count:
             return
-        packs = list(self._file_groups(self._waiting[:count]))
-        self._waiting = self._waiting[count:]
+        packs = list(self._file_groups(self._queue[:count]))
+        self._queue = self._queue[count:]
         self._names += self._markers.add(len(self._names), [str(len(p)) for p in packs], [self._text(p) for p in packs])
 
     @property

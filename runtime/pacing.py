@@ -27,7 +27,7 @@ _STEP = 4.0
 _WEIGHTS = tuple(0.8**age for age in range(20))
 """How much a micro-batch counts, by how many came after it."""
 
-_SPREAD = 0.05
+_LEAST_SPREAD = 0.05
 """How far the sizes of micro-batches have to vary, as a share of their mean, to tell fixed time from that of rows."""
 
 
@@ -43,38 +43,38 @@ class BatchTimes:
 
     Attributes:
         per_row: ms that each row takes; 0 while that is not known.
-        fixed: ms that a micro-batch takes besides.
+        fixed_ms: ms that a micro-batch takes besides.
     """
 
     def __init__(self) -> None:
-        self.per_row = self.fixed = 0.0
+        self.per_row = self.fixed_ms = 0.0
         self._recent: deque[tuple[int, float]] = deque(maxlen=len(_WEIGHTS))
 
     def add(self, rows: int, ms: float) -> None:
         """A micro-batch of so many rows, at least one, has taken so long."""
-        expected = self.fixed + self.per_row * rows
-        can_tell = self.fixed or any(abs(other - rows) < _ALIKE * rows for other, _ in self._recent)
+        expected = self.fixed_ms + self.per_row * rows
+        can_tell = self.fixed_ms or any(abs(other - rows) < _ALIKE * rows for other, _ in self._recent)
         if can_tell and not expected / _SURPRISE < ms < expected * _SURPRISE:
             self._recent.clear()
-            self.per_row, self.fixed = self.per_row * ms / expected, self.fixed * ms / expected
+            self.per_row, self.fixed_ms = self.per_row * ms / expected, self.fixed_ms * ms / expected
         self._recent.appendleft((rows, ms))
         weighted = list(zip(_WEIGHTS, self._recent, strict=False))
-        whole = sum(weight for weight, _ in weighted)
-        mean_rows = sum(weight * rows for weight, (rows, _) in weighted) / whole
-        mean_ms = sum(weight * ms for weight, (_, ms) in weighted) / whole
-        variance = sum(weight * (rows - mean_rows) ** 2 for weight, (rows, _) in weighted) / whole
-        if variance > (_SPREAD * mean_rows) ** 2:
-            both = sum(weight * (rows - mean_rows) * (ms - mean_ms) for weight, (rows, ms) in weighted) / whole
+        weight_sum = sum(weight for weight, _ in weighted)
+        mean_rows = sum(weight * rows for weight, (rows, _) in weighted) / weight_sum
+        mean_ms = sum(weight * ms for weight, (_, ms) in weighted) / weight_sum
+        variance = sum(weight * (rows - mean_rows) ** 2 for weight, (rows, _) in weighted) / weight_sum
+        if variance > (_LEAST_SPREAD * mean_rows) ** 2:
+            both = sum(weight * (rows - mean_rows) * (ms - mean_ms) for weight, (rows, ms) in weighted) / weight_sum
             slope = both / variance if both > 0 else mean_ms / mean_rows
-            self.fixed = max(0.0, mean_ms - slope * mean_rows)
-        elif mean_ms <= self.fixed:
-            self.fixed = mean_ms / 2
-        self.per_row = (mean_ms - self.fixed) / mean_rows
+            self.fixed_ms = max(0.0, mean_ms - slope * mean_rows)
+        elif mean_ms <= self.fixed_ms:
+            self.fixed_ms = mean_ms / 2
+        self.per_row = (mean_ms - self.fixed_ms) / mean_rows
 
     def rows_in(self, ms: float) -> int:
         """Rows of a micro-batch that takes ``ms``. Where the fixed time is more than half of that, as many rows as take
         the fixed time once more: with fewer, a job would spend its time on the micro-batches themselves."""
-        return int(max(ms - self.fixed, self.fixed) / self.per_row)
+        return int(max(ms - self.fixed_ms, self.fixed_ms) / self.per_row)
 
 
 class Pacer:
@@ -105,8 +105,8 @@ class Pacer:
         """Takes in a micro-batch; gives :attr:`rows`."""
         # Of a micro-batch that has just ended, Spark's own phases are not known yet.
         for batch in (self._last, record):
-            if batch is not None and (whole := batch.spark.get("triggerExecution")):
-                self._overhead = max(0.0, (whole - batch.ms) / batch.batches)
+            if batch is not None and (trigger_ms := batch.spark.get("triggerExecution")):
+                self._overhead = max(0.0, (trigger_ms - batch.ms) / batch.batches)
         self._last = record
         read = {uid: record.operators.get(uid, {}).get("rows_in", 0) / record.batches for uid in self._sources}
         rows = int(max(read.values(), default=0))
@@ -115,6 +115,6 @@ class Pacer:
         ms = record.ms / record.batches + self._overhead
         self._times.add(rows, ms)
         if 2 * rows > self.rows or ms > self._target:
-            wanted = self._times.rows_in(self._target)
-            self.rows = max(LEAST_ROWS, int(min(max(wanted, rows / _STEP), _STEP * max(rows, self.rows))))
+            rows_for_target = self._times.rows_in(self._target)
+            self.rows = max(LEAST_ROWS, int(min(max(rows_for_target, rows / _STEP), _STEP * max(rows, self.rows))))
         return self.rows

@@ -43,7 +43,7 @@ def test_two_micro_batches_tell_fixed_time_from_that_of_rows() -> None:
     times = BatchTimes()
     times.add(1000, 300)
     times.add(5000, 700)
-    assert times.per_row == pytest.approx(0.1) and times.fixed == pytest.approx(200)
+    assert times.per_row == pytest.approx(0.1) and times.fixed_ms == pytest.approx(200)
     assert times.rows_in(2000) == pytest.approx(18_000, abs=1)
 
 
