@@ -16,7 +16,6 @@ from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import Format, SettingsOption, settings
 from stateplan.cli.plan_files import STREAM, read_plan
 from stateplan.common.errors import PlanError
-from stateplan.runtime.spark.hadoop import checkpoint_path
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument
@@ -150,6 +149,8 @@ def _earlier(checkpoint: str | None, against: str | None) -> PlanDocument | None
 
     if checkpoint is None:
         return None if against is None else PlanDocument.load(against)
+    from stateplan.runtime.spark.hadoop import checkpoint_path
+
     try:
         return PlanDocument.load(str(checkpoint_path(checkpoint, {}) / "plan.json"))
     except PlanError as error:
@@ -164,11 +165,14 @@ def _state_uses(checkpoint: str | None) -> StateUses | None:
     Raises:
         CheckpointError: CKPT001, its records cannot be read.
     """
-    if checkpoint is None or not (checkpoint_path(checkpoint, {}) / "stateplan.json").is_file():
+    if checkpoint is None:
         return None
     from stateplan.runtime.metrics.log import read_metrics
     from stateplan.runtime.metrics.state_uses import StateUses
+    from stateplan.runtime.spark.hadoop import checkpoint_path
 
+    if not (checkpoint_path(checkpoint, {}) / "stateplan.json").is_file():
+        return None
     return StateUses.of(read_metrics(checkpoint_path(checkpoint, {})))
 
 
