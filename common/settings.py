@@ -100,6 +100,9 @@ _ROWS: tuple[Option, ...] = (
            minimum=1),
     Option("pipeline.max-parallelism", _INTEGER, "Number of key groups of keyed state, and the maximum parallelism. "
            "It is fixed for the life of a checkpoint.", minimum=1),
+    Option("execution.memory.total", _MEMORY, "How much memory a job takes on this machine, in all its processes. "
+           "Spark's heap, the memory for state and the size of micro-batches follow from it. Default: no limit. See "
+           "[memory of a job](state-size.md#memory-of-a-job). Flink has no such option."),
     Option("taskmanager.memory.managed.size", _MEMORY, "Memory for state, besides memory-mapped files. Half is for "
            "RocksDB, and half for runs of state that do not fit on local disk. Default: 512 mb."),
     Option("state.backend.forst.cache.dir", _STRING, "Local folder for copies of runs of state. Default: the folder "

@@ -1,4 +1,8 @@
-"""How much memory and local disk a job takes for state, from Flink's options.
+"""How much memory a job takes, and how much of it and of local disk for state, from options.
+
+``execution.memory.total`` limits the processes of a job on this machine together. What is left after the fixed part of
+each process is divided: Spark's heap, memory for state, and the rows that workers have in memory at once. The size of
+micro-batches follows from the last one.
 
 ``taskmanager.memory.managed.size`` is split as Flink splits managed memory: one half is RocksDB's, for its caches and
 write buffers in all partitions together; the other is the workers', each its share, for runs of state that local disk
@@ -12,10 +16,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from stateplan.common.errors import OptionError
 from stateplan.common.options import parse_memory_size
 from stateplan.common.settings import parallelism
 from stateplan.runtime.scratch import scratch
 
+TOTAL = "execution.memory.total"
 MANAGED = "taskmanager.memory.managed.size"
 CACHE_DIR = "state.backend.forst.cache.dir"
 CACHE_LIMIT = "state.backend.forst.cache.size-based-limit"
@@ -23,6 +29,25 @@ CACHE_RESERVE = "state.backend.forst.cache.reserve-size"
 
 DEFAULTS = {MANAGED: 512 << 20, CACHE_LIMIT: 0, CACHE_RESERVE: 256 << 20}
 """Bytes; a limit of 0 is none."""
+
+_MIB = 1 << 20
+_HEAP = "spark.driver.memory"
+_PROCESSES = 740 * _MIB
+"""Of the JVM without its heap, the driver, and the process that forks workers, as measured."""
+
+_TASK = 220 * _MIB
+"""Of the two Python processes of a task, without rows."""
+
+_LEAST_REST = 640 * _MIB
+_LEAST_HEAP = 480 * _MIB
+"""Spark does not start with less than 450 MiB."""
+
+_MOST_HEAP = 2048 * _MIB
+_EXPANSION = 4
+"""How many bytes rows take in a worker for each byte of a file that it reads, as measured with JSON."""
+
+_HEAP_PER_BYTE = 3
+"""The same of Spark's heap, which passes blobs of rows on, for each byte of a micro-batch."""
 
 _ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
 _LEAST_ROCKSDB = 16
@@ -42,6 +67,40 @@ class CacheSettings(NamedTuple):
 
 def _size(options: Mapping[str, str], key: str) -> int:
     return parse_memory_size(options[key]) if key in options else DEFAULTS[key]
+
+
+def limited(options: Mapping[str, str]) -> dict[str, str]:
+    """Options with what follows from ``execution.memory.total``: Spark's heap and the memory for state, where the user
+    does not set them.
+
+    Raises:
+        OptionError: OPT002, the limit is less than a job takes without rows.
+    """
+    if TOTAL not in options:
+        return dict(options)
+    rest = parse_memory_size(options[TOTAL]) - _PROCESSES - _TASK * parallelism(options)
+    if rest < _LEAST_REST:
+        least = (_LEAST_REST + _PROCESSES + _TASK * parallelism(options)) // _MIB
+        raise OptionError(
+            "OPT002.memory", key=TOTAL, text=options[TOTAL], parallelism=parallelism(options), least=least
+        )
+    heap = max(_LEAST_HEAP, min(_MOST_HEAP, rest * 45 // 100))
+    managed = min(DEFAULTS[MANAGED], rest * 20 // 100)
+    return {_HEAP: f"{heap // _MIB}m", MANAGED: f"{managed // _MIB} mb", **options}
+
+
+def task_bytes(options: Mapping[str, str], most: int) -> int:
+    """Bytes of files that a micro-batch has for each of its parallel tasks: ``most``, or less with a limit.
+
+    Args:
+        options: those of :func:`limited`.
+    """
+    if TOTAL not in options:
+        return most
+    tasks = parallelism(options)
+    heap = parse_memory_size(options[_HEAP])
+    rest = parse_memory_size(options[TOTAL]) - _PROCESSES - _TASK * tasks - heap - _size(options, MANAGED)
+    return max(_MIB, min(most, rest // tasks // _EXPANSION, heap // tasks // _HEAP_PER_BYTE))
 
 
 def rocksdb_settings(options: Mapping[str, str]) -> dict[str, str]:

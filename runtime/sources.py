@@ -34,6 +34,7 @@ from stateplan.runtime.clocks import instants, is_virtual
 from stateplan.runtime.file_lists import FileLists, Watch, ends_with_files
 from stateplan.runtime.jobgraph import JobGraph, SourceSpec, first_level
 from stateplan.runtime.markers import Markers
+from stateplan.runtime.memory import TOTAL, task_bytes
 from stateplan.runtime.metrics.records import BatchMetrics
 from stateplan.runtime.pacing import TARGET, Pacer
 from stateplan.runtime.scratch import scratch
@@ -93,7 +94,14 @@ class Sources:
         self._part_watermarks: PartWatermarks | None = None
         self.target = parse_ttl(options[TARGET]) if options.get(TARGET) else 0
         self._pacer = Pacer(self.target, {source.uid for source in graph.sources}) if self.target else None
-        self._pace = Pace(scratch("pace") / "rows") if self.target else None
+        self._pace = self._job_pace()
+
+    def _job_pace(self) -> Pace | None:
+        """What sources that plan themselves learn of the limits of the job."""
+        limit = task_bytes(self._options, TASK_BYTES) * parallelism(self._options) if TOTAL in self._options else None
+        if limit is None and not self.target:
+            return None
+        return Pace(scratch("pace") / "rows" if self.target else None, limit)
 
     def instants(self) -> int:
         """How many instants the tables on the virtual clock have."""
@@ -128,7 +136,7 @@ class Sources:
         # What looks like a pattern, Spark cannot list where names have colons. With roots, Spark would record the names
         # in a folder elsewhere if a link to it appeared.
         is_confined = self._graph.roots is not None and local_path(source.reader.path) is not None
-        is_paced = self._pace is not None and not source.reader.bounded
+        is_paced = self._pacer is not None and not source.reader.bounded
         uses_listing = has_pattern_signs(source.reader.path) or ends_with_files(self._graph) or is_confined or is_paced
         return uses_listing and self._spark.last_planned < 0
 
@@ -236,7 +244,7 @@ class Sources:
     @property
     def unpaced_tables(self) -> list[str]:
         """The tables with new files of which Spark takes as many as there are, in spite of a target."""
-        if self._pace is None:
+        if self._pacer is None:
             return []
         files = (s for s in self._graph.sources if isinstance(s.reader, FileSource) and not s.reader.bounded)
         return [source.name for source in files if source.marks not in self._lists]
@@ -278,7 +286,7 @@ class Sources:
             parallelism(self._options),
             self._task_bytes,
             partial(self._recorded_markers, marks),
-            is_paced=self._pace is not None and not reader.bounded,
+            is_paced=self._pacer is not None and not reader.bounded,
         )
         lists.reopen()
         lists.look()
@@ -297,7 +305,7 @@ class Sources:
 
     @property
     def _task_bytes(self) -> int:
-        return TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS
+        return task_bytes(self._options, TASK_BYTES if self._graph.levels else _TASK_BYTES_STATELESS)
 
     def start(self, fail: Callable[[StateplanError], None]) -> None:
         """Looks for new files from now on, where Spark does not. ``fail`` receives the error that prevents it."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stateplan.common.errors import CheckpointError
+from stateplan.common.errors import CheckpointError, OptionError
 from stateplan.common.files import absolute
 from stateplan.common.secrets import Environment, Secrets
 from stateplan.common.settings import is_batch
@@ -26,7 +26,7 @@ from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.failures import coded_error
 from stateplan.runtime.job import OnProgress
 from stateplan.runtime.jobgraph import JobGraph
-from stateplan.runtime.memory import cache_settings
+from stateplan.runtime.memory import TOTAL, cache_settings, limited
 from stateplan.runtime.metrics.counters import SparkCounters
 from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
 from stateplan.runtime.metrics.log import recent_metrics
@@ -109,14 +109,16 @@ def execute(submission: Submission) -> SparkJob:
     Raises:
         StateplanError: anything that keeps the plan from starting.
     """
+    submission = replace(submission, options=limited(submission.options))
     tweaks = Tweaks(submission.options, submission.console)
     try:
         place = find_place(submission, tweaks)
+        _require_own_spark(submission, place)
         submission = replace(submission, graph=place.graph)
         checkpoint = _checkpoint(submission, place)
         with ExitStack() as undo:
             undo.callback(checkpoint.close)
-            submission = replace(submission, options=checkpoint.settings(submission.options))
+            submission = replace(submission, options=limited(checkpoint.settings(submission.options)))
             parts = _parts(submission, place, checkpoint)
             spark = _session(submission, place, checkpoint, parts, tweaks)
             run = _run(submission, place, checkpoint, parts, spark, tweaks)
@@ -168,6 +170,14 @@ def find_place(submission: Submission, tweaks: Tweaks) -> Place:
         # Workers have another working directory; and in Spark, a path without a scheme is on the default file system.
         graph = with_places(graph, lambda path: str(table_path(path, options)) if remote else absolute(path))
     return Place(spark, graph, elsewhere, cores)
+
+
+def _require_own_spark(submission: Submission, place: Place) -> None:
+    """Raises OptionError OPT002 where a limit of memory would not hold: in a Spark that was not started for jobs, or in
+    one that the user passes, whose settings are never compared."""
+    spark = submission.spark or place.spark
+    if TOTAL in submission.options and spark is not None and (submission.spark is not None or not is_ours(spark)):
+        raise OptionError("OPT002.elsewhere", key=TOTAL, master=spark.sparkContext.master)
 
 
 def _checkpoint(submission: Submission, place: Place) -> Checkpoint:

@@ -24,6 +24,7 @@ from stateplan.connectors.delta.pruning import may_match
 from stateplan.connectors.delta.schema import holds, names_of
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource
+from stateplan.connectors.pace import Pace
 from stateplan.connectors.protocol import Offset, OffsetSource, Partition
 from stateplan.connectors.splits import Split
 from stateplan.functions.rex import Rex
@@ -84,10 +85,13 @@ class Limits:
 
 
 class _Budget:
-    def __init__(self, limits: Limits, rows: int | None) -> None:
+    def __init__(self, limits: Limits, pace: Pace | None) -> None:
         self.files = limits.files
         self.bytes = limits.bytes
-        self.rows = rows
+        self.rows = None
+        if pace is not None:
+            self.rows = pace.rows()
+            self.bytes = min((n for n in (limits.bytes, pace.max_bytes) if n is not None), default=None)
         self.is_fresh = True
 
     @property
@@ -239,7 +243,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         return earlier[-1]
 
     def latest_offset(self, start: Offset) -> Offset:
-        budget = _Budget(self.limits, None if self.pace is None else self.pace.rows())
+        budget = _Budget(self.limits, self.pace)
         position = dict(start)
         self._arrive(start)
         if position["snapshot"]:

@@ -491,7 +491,10 @@ class Planner:
             place = max(behind, key=lambda p: behind[p])
             average = mean_size(self.brokers, place, at[place] + behind[place], behind[place])
             self.size, self.sampled = average or self.size, now
-        by_size = max(1, int(self.limits.max_bytes / self.size)) if self.size else None
+        most = self.limits.max_bytes
+        if self.pace is not None and self.pace.max_bytes is not None:
+            most = min(most, self.pace.max_bytes)
+        by_size = max(1, int(most / self.size)) if self.size else None
         limits = (self.limits.max_rows, by_size, None if self.pace is None else self.pace.rows())
         return min((limit for limit in limits if limit is not None), default=None)
 
