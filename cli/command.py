@@ -33,6 +33,9 @@ _COMMON: dict[str, tuple[Any, Any]] = {
 }
 """The options that commands have at their end, with their defaults."""
 
+_SILENT = logging.NullHandler()
+"""Takes what py4j logs of calls that Ctrl-C interrupts. There is one: a process may run thousands of commands."""
+
 
 def command(*, formats: bool = True, quiet: bool = True) -> Callable[[Body], Callable[..., None]]:
     """Makes a command of a function, whose first parameter is the console and whose result is an exit code, or None.
@@ -155,7 +158,7 @@ def run(output: StrEnum, quiet: bool, debug: bool, work: Callable[[Console], int
     """Runs a command and exits with its exit code, or with the code of the error."""
     console = make_console(output.value, quiet)
     if not debug:
-        logging.getLogger().addHandler(logging.NullHandler())  # py4j logs calls that Ctrl-C interrupts
+        logging.getLogger().addHandler(_SILENT)
     previous = signal.signal(signal.SIGTERM, _terminate)
     code: int = ExitCode.OK
     try:

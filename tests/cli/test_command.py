@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -83,3 +84,10 @@ def test_common_options_come_last_and_only_where_they_are_asked_for() -> None:
     assert options == sorted(options, key=text.index) and len(options) == 5
     _, text, _ = run("alone", "--help")
     assert "--debug" in text and "--quiet" not in text and "--format" not in text
+
+
+def test_a_process_that_runs_many_commands_has_one_handler_more_at_most() -> None:
+    run("count", "p.json")
+    handlers = list(logging.getLogger().handlers)
+    run("count", "p.json")
+    assert logging.getLogger().handlers == handlers
