@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +32,39 @@ settings.register_profile("dev", max_examples=40, deadline=None)
 settings.register_profile("ci", max_examples=40, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "dev"))
+
+
+MEMORY = Path("/dev/shm")
+"""A folder whose files are in memory. Tests overwrite, sync and delete files all the time, which takes a disk
+milliseconds each time."""
+_PREFIX = "tests-"
+
+
+def pytest_configure() -> None:
+    """Temporary files are in memory where it has room for them, unless ``TMPDIR`` says where they are to be. The
+    processes of xdist, and all others that tests start, use the folder of the process that started them."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    for folder in MEMORY.glob(f"{_PREFIX}*"):
+        if not Path("/proc", folder.name.removeprefix(_PREFIX)).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    room = os.statvfs(MEMORY)
+    if room.f_bavail * room.f_frsize < 4 << 30 or room.f_flag & os.ST_NOEXEC:
+        return
+    folder = MEMORY / f"{_PREFIX}{os.getpid()}"
+    folder.mkdir()
+    atexit.register(_remove_files, folder, os.getpid())
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.testsfailed:  # their files stay until the next run
+        atexit.unregister(_remove_files)
+
+
+def _remove_files(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def shared_folder() -> Path | None:
