@@ -49,7 +49,7 @@ def pytest_configure() -> None:
         if not Path("/proc", folder.name.removeprefix(_PREFIX)).exists():
             shutil.rmtree(folder, ignore_errors=True)
     room = os.statvfs(MEMORY)
-    if room.f_bavail * room.f_frsize < 4 << 30 or room.f_flag & os.ST_NOEXEC:
+    if room.f_bavail * room.f_frsize < 6 << 30 or room.f_flag & os.ST_NOEXEC:
         return
     folder = MEMORY / f"{_PREFIX}{os.getpid()}"
     folder.mkdir()
@@ -92,6 +92,9 @@ SLOW_FILES = (
     "e2e/test_rescaled.py",
     "cli/sql_client/test_terminal.py",
     "gateway/test_recovery.py",
+    "e2e/test_like_postgres.py",
+    "runtime/test_tweaks.py",
+    "test_architecture.py",
 )
 """They run first, so that no test process is left with one of them at the end."""
 
