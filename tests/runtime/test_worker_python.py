@@ -181,13 +181,14 @@ class Between:
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(str(path))
         self._server.listen()
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
 
     def _serve(self) -> None:
         while True:
             try:
                 client, _ = self._server.accept()
-            except OSError:  # it is closed
+            except OSError:  # it is shut down
                 return
             size, streams, _, _ = socket.recv_fds(client, 4, 3)
             with socket.socket(socket.AF_UNIX) as real, client:
@@ -207,6 +208,8 @@ class Between:
 
     def close(self) -> None:
         self._real.rename(self._real.with_name("forks"))
+        self._server.shutdown(socket.SHUT_RDWR)  # to close it would not wake the thread
+        self._thread.join(30)
         self._server.close()
 
 
