@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -104,8 +105,15 @@ def counts(lines: Counter[str]) -> dict[int, int]:
     return {key: n for (key, n), times in rows.items() if times}
 
 
-def test_jobs_outlive_their_gateway(tmp_path: Path) -> None:
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """No gateway outlives its test."""
     world = World(tmp_path)
+    yield world
+    world.gateway.stop()
+
+
+def test_jobs_outlive_their_gateway(world: World) -> None:
     session = world.gateway.session()
     for statement in TABLES.format(world.data).split(";"):
         assert session.run(statement.strip()) == [["OK"]]
