@@ -37,7 +37,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 MEMORY = Path("/dev/shm")
 """A folder whose files are in memory. Tests overwrite, sync and delete files all the time, which takes a disk
 milliseconds each time."""
-_PREFIX = "tests-"
+_PREFIX = "stateplan-tests-"
 
 
 def pytest_configure() -> None:
