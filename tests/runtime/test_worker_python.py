@@ -19,6 +19,7 @@ import pytest
 from stateplan.runtime.spark import worker_daemon
 from stateplan.runtime.spark import worker_python as programs
 from stateplan.runtime.spark.fork_server import MODULES, NAMES
+from stateplan.runtime.spark.session import _worker_variables
 from stateplan.runtime.spark.worker_python import worker_python
 from stateplan.session.environment import TableEnvironment
 from tests.support.delta import append
@@ -90,6 +91,26 @@ def test_a_fork_has_what_is_named_for_it(program: str, tmp_path: Path, missing: 
     assert has() == "False\n"
     programs.import_ahead(program, [*missing, "this"])
     until(lambda: has() == "True\n", 60)
+
+
+def test_libraries_of_forks_see_the_variables_of_workers_when_they_are_imported(tmp_path: Path) -> None:
+    (tmp_path / "asking.py").write_text("import polars; print(polars.thread_pool_size())")
+    program = worker_python(str(ROOT))
+    programs._serve(program, {"POLARS_MAX_THREADS": "3"})
+    try:
+        until(lambda: programs._socket(Path(program)).exists(), 60)
+        programs.import_ahead(program, ["polars"])
+        command = [sys.executable, "-IS", CLIENT, str(programs._socket(Path(program))), "-m", "asking"]
+        environment = {name: value for name, value in os.environ.items() if name != "POLARS_MAX_THREADS"}
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    finally:
+        programs._end(programs._servers.pop(program), os.getpid())
+    assert done.stdout == "3\n"
+
+
+def test_a_spark_gives_forks_the_variables_that_the_user_sets() -> None:
+    settings = {"spark.executorEnv.POLARS_MAX_THREADS": "3", "spark.executorEnv.A": "b", "spark.app.name": "x"}
+    assert _worker_variables(settings) == {"POLARS_MAX_THREADS": "3", "A": "b"}
 
 
 def test_a_server_that_was_killed_is_not_missed(program: str, tmp_path: Path) -> None:
