@@ -48,6 +48,7 @@ def stream_cells() -> Iterator[tuple[Cell, Measure, Setup]]:
     for part, measure in (("first row", streams.first_row), ("idle memory", streams.idle_memory)):
         for peer in PEERS:
             yield Cell(part, "deduplication", peer.name), partial(measure, peer), peer.setup
+    yield Cell("first row", "deduplication, warm", "stateplan"), streams.warm_first_row, _no_setup
     for rate in streams.RATES:
         for peer in PEERS:
             cell = Cell("latency", "deduplication", peer.name, f"{rate:,}")

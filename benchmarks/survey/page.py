@@ -60,11 +60,15 @@ def _commands(ledger: Ledger) -> Iterator[str]:
 
 def _streams(ledger: Ledger) -> Iterator[str]:
     titles = {
-        "first row": "### First row of a stream\n\nSeconds from the start of the process to its first row.",
+        "first row": "### First row of a stream\n\nSeconds from the start of the process to its first row; "
+        "of a warm engine, from the statement.",
         "idle memory": "### Memory of an idle stream\n\nMiB of all processes, 90 s after the last row.",
     }
     for part, title in titles.items():
-        rows = [(cell.peer, ledger.medians(cell).get(STREAMS[part])) for cell in ledger.cells(part)]
+        rows = [
+            (f"{cell.peer}{cell.case.removeprefix('deduplication')}", ledger.medians(cell).get(STREAMS[part]))
+            for cell in ledger.cells(part)
+        ]
         if rows:
             yield title
             yield _table(("engine", STREAMS[part]), [(peer, _number(value)) for peer, value in rows])
