@@ -54,7 +54,7 @@ class Session:
     def check_no_open_set(self, place: Place | None = None) -> None:
         """Raises SqlError SQL007, for what is not allowed between BEGIN STATEMENT SET and END."""
         if self.statement_set is not None:
-            raise SqlError("SQL007.in_set", place=place)
+            raise SqlError("SQL007.in_set", shows="SHOW, " if self.host.shows_in_sets else "", place=place)
 
     def insert(self, insert: Insert) -> TableResult:
         """Starts an INSERT, or adds it to the open statement set. Raises StateplanError."""

@@ -51,7 +51,9 @@ def test_inserts_wait_for_end_and_run_as_one_job(env: Session) -> None:
 def test_nothing_that_starts_a_job_or_changes_a_table_is_allowed_meanwhile(env: Session) -> None:
     env.execute_sql("BEGIN STATEMENT SET")
     for statement in ("DROP TABLE s", "SELECT 1", "EXECUTE INSERT INTO s SELECT 1, 'x'"):
-        assert fails(env, statement).startswith("[SQL007] this statement is not allowed while a statement set is open")
+        refusal = fails(env, statement)
+        assert refusal.startswith("[SQL007] this statement is not allowed while a statement set is open")
+        assert "expected: INSERT, DESCRIBE, EXPLAIN, SHOW, SET or RESET; END starts the set" in refusal
     env.execute_sql("INSERT INTO s SELECT 1, 'x'")
     env.execute_sql("END")
     assert len(env.ran) == 1
