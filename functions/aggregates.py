@@ -97,6 +97,12 @@ def _argument(types: Sequence[LogicalType]) -> LogicalType:
     return LogicalType(t.root, t.nullable, precision=t.precision) if t.kind else t
 
 
+def _operand(types: Sequence[LogicalType]) -> LogicalType:
+    """The type of the operand; the first and the last of several times is a time attribute, as in Flink, until what is
+    grouped is materialized."""
+    return types[0]
+
+
 def _sum(types: Sequence[LogicalType]) -> LogicalType:
     t = types[0]
     return decimal(38, t.scale or 0) if t.root == "DECIMAL" else t
@@ -154,8 +160,8 @@ _TABLE = {
         ),
         AggregateFunction("SUM", _sum, ("NUMERIC",), mergeable=True),
         AggregateFunction("$SUM0", _sum, ("NUMERIC",), never_null=True, mergeable=True),
-        AggregateFunction("MIN", _argument, _COMPARABLE, mergeable=True),
-        AggregateFunction("MAX", _argument, _COMPARABLE, mergeable=True),
+        AggregateFunction("MIN", _operand, _COMPARABLE, mergeable=True),
+        AggregateFunction("MAX", _operand, _COMPARABLE, mergeable=True),
         AggregateFunction("SINGLE_VALUE", _argument),
         AggregateFunction("AVG", _average, ("NUMERIC",), mergeable=True),
         AggregateFunction("FIRST_VALUE", _argument),

@@ -150,6 +150,7 @@ class WindowTable(Single):
 
     ``names`` are those of its fields: the names that the input has when it is made, and has no more where a projection
     below that only renames is removed. ``lengths`` are the lengths as they are written, in the order of the call.
+    ``types`` are those of the input where Flink's plans have others than it has.
     """
 
     window: TimeWindow
@@ -158,6 +159,7 @@ class WindowTable(Single):
     hint: InputHint | None = None
     names: tuple[str, ...] = ()
     lengths: tuple[Rex, ...] = field(default=(), compare=False, repr=False)
+    types: tuple[LogicalType, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -173,7 +175,10 @@ class WindowTable(Single):
 
     @property
     def _all_fields(self) -> list[Field]:
-        return [*self.input.fields, *window_fields(self.input.fields[self.time][1])]
+        fields = self.input.fields
+        types = self.types or [t for _, t in fields]
+        own = [(n, t) for (n, _), t in zip(fields, types, strict=True)]
+        return [*own, *window_fields(fields[self.time][1])]
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,8 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
         return _average(window, operands[0], result, distinct)
     if name in VARIANCES:
         return _variance(window, operands[0], result, *VARIANCES[name])
-    over_call = window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
+    # the first or last of several times is a plain timestamp
+    over_call = window.over(name, operands, replace(result, kind=None), distinct and name not in ("MIN", "MAX"))
     return replace(over_call, ignore_nulls=ignores_nulls(call))
 
 

@@ -26,7 +26,7 @@ from stateplan.planner.algebra.relations import (
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate, TableAggregate
 from stateplan.planner.algebra.temporal import TemporalJoin
-from stateplan.planner.algebra.windows import GroupWindowAggregate
+from stateplan.planner.algebra.windows import GroupWindowAggregate, WindowTable
 from stateplan.planner.expressions.ops import call, kind, substitute, with_operands
 from stateplan.planner.metadata.window_properties import window_properties
 from stateplan.planner.passes.joins import to_interval_join, to_window_join
@@ -83,9 +83,20 @@ def materialize_time_attributes(rel: Rel) -> Rel:
     if isinstance(rel, Match):
         below = inputs[0]
         return replace(rel.mapped(lambda rex: _with_field_types(rex, below.fields)), input=below)
+    if isinstance(rel, WindowTable):
+        return _with_types_of_before(rel, inputs[0])
     if isinstance(rel, Rank):
         return replace(rel, input=inputs[0])
     return replace_inputs(rel, inputs)
+
+
+def _with_types_of_before(rel: WindowTable, below: Rel) -> WindowTable:
+    """``rel`` over its new input. Its fields stay the time attributes that they were, but for the time of its windows:
+    the converter of Flink keeps the row type of the call of a table function."""
+    pairs = zip(rel.input.fields, below.fields, strict=True)
+    types = tuple(t if i != rel.time else new for i, ((_, t), (_, new)) in enumerate(pairs))
+    differ = types != tuple(t for _, t in below.fields)
+    return replace(rel, input=below, types=types if differ else ())
 
 
 def _check_union(rel: Union, inputs: Sequence[Rel]) -> None:
