@@ -55,6 +55,10 @@ class WindowProperties:
             other.time_type.kind,
         )
 
+    def same(self, other: WindowProperties) -> bool:
+        """Whether the windows are alike, and of times of one type, of which neither or both may be NULL."""
+        return (self.window, self.time_type) == (other.window, other.time_type)
+
     def grouped_by(self, group: Sequence[int]) -> bool:
         """Whether ``group`` has both start and end of the window."""
         return bool({*group} & {*self.starts}) and bool({*group} & {*self.ends})

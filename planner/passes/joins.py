@@ -403,7 +403,7 @@ def to_window_join(join: Join, left: Rel, right: Rel) -> WindowJoin | None:
     both ends of windows are equal, or where these are different windows.
     """
     windows = window_properties(left), window_properties(right)
-    if windows[0] is None or windows[1] is None or not windows[0].alike(windows[1]):
+    if windows[0] is None or windows[1] is None or not windows[0].same(windows[1]):
         return None
     width = left.width
     condition = retyped(join.condition, [t for _, t in (*left.fields, *right.fields)])
