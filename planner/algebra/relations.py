@@ -199,7 +199,8 @@ class Join(JoinRelation):
 @dataclass(frozen=True)
 class MultiJoin(Several):
     """Joins of ``sources`` from left to right. Per source: ``join_types`` (INNER or LEFT; unused for the first),
-    ``conditions`` over all fields up to it, ``hints`` and ``ttl_texts``, the TTLs as the hint has them."""
+    ``conditions`` over all fields up to it, ``hints`` and ``ttl_texts``, the TTLs as the hint has them. ``takes_back``:
+    rows are kept by keys whose changes are in order; without it by unique keys, as in Flink."""
 
     join_types: tuple[OuterJoinType, ...]
     conditions: tuple[Rex, ...]
@@ -207,6 +208,7 @@ class MultiJoin(Several):
     hints: tuple[InputHint | None, ...]
     ttl_texts: tuple[str | None, ...]
     place: Place | None = field(default=None, compare=False, repr=False)
+    takes_back: bool = False
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -464,11 +466,13 @@ class ChangelogNormalize(Single):
     """Upserts, or changes that may come twice, as a changelog by ``key``, of the rows that meet ``condition``.
 
     ``is_required`` says that nothing but this makes the changes right, even where whole old rows are not requested.
+    ``takes_back``: rows that a table below deletes are retracted from MIN, MAX and top-N, too.
     """
 
     key: tuple[int, ...]
     condition: Rex | None = None
     is_required: bool = False
+    takes_back: bool = False
 
 
 @dataclass(frozen=True)

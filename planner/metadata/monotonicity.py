@@ -38,8 +38,9 @@ from stateplan.planner.expressions.search import expand_search
 from stateplan.planner.metadata.predicates import predicates_of
 
 Monotonicity: TypeAlias = Literal["CONSTANT", "PADDED", "INCREASING", "DECREASING", "NOT_MONOTONIC"]
-"""``PADDED`` is a constant that an outer join sets to NULL until a row is there. Flink takes it for ``CONSTANT``: MIN
-and MAX of it are right, as they leave NULL out, but those of COALESCE keep a value that is gone."""
+"""``PADDED`` is a constant that an outer join sets to NULL until a row is there. Flink, and a join that does not take
+back, take it for ``CONSTANT``: MIN and MAX of it are right, as they leave NULL out, but those of COALESCE keep a value
+that is gone."""
 
 _STRICT = (*COMPARISONS, "+", "-", "*", "/", "%")
 """Calls that are NULL when an operand is."""
@@ -82,7 +83,7 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         below = monotonicity(rel.input)
         return ["NOT_MONOTONIC"] * rel.width if below is not None and _changes(below) else below
     if isinstance(rel, ChangelogNormalize):
-        if _is_deleted_from(rel):
+        if rel.takes_back and _is_deleted_from(rel):
             return None
         return ["CONSTANT" if i in rel.key else "NOT_MONOTONIC" for i in range(rel.width)]
     return None
@@ -227,6 +228,8 @@ def _of_join(rel: Join) -> list[Monotonicity] | None:
         return None
     if rel.join_type == "SEMI":
         return left
+    if not rel.takes_back:
+        return [*left, *right]
     left = _with_padding(left) if rel.join_type in ("RIGHT", "FULL") else left
     right = _with_padding(right) if rel.join_type in ("LEFT", "FULL") else right
     return [*left, *right]

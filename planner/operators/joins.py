@@ -24,7 +24,7 @@ from stateplan.planner.algebra.windows import WindowJoin
 from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, key_names, record_text, with_name
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
-from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, upsert_keys
+from stateplan.planner.metadata.unique_keys import join_input_keys, ordered, smallest_key, unique_keys, upsert_keys
 from stateplan.planner.operators.base import ALL, Lowering, Operator, deleting, rebuilt, update, with_deletions
 from stateplan.planner.operators.tables import table_source
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, changelog_mode
@@ -157,12 +157,18 @@ def _input_spec(rel: Join, side: int) -> str:
     return "JoinKeyContainsUniqueKey" if any(set(k) <= set(keys) for k in unique) else "HasUniqueKey"
 
 
+def _input_keys(rel: MultiJoin, source: Rel, keys: Sequence[int]) -> list[tuple[int, ...]]:
+    """The keys by which the join keeps the rows of an input. Flink takes unique ones, where changes may be out of
+    order."""
+    return join_input_keys(source, keys) if rel.takes_back else ordered(unique_keys(source))
+
+
 class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
     def describe(self, rel: MultiJoin, node: Physical, notation: Notation) -> list[str]:
         join_keys = common_keys(rel)
         keys = []
         for source, own in zip(rel.sources, join_keys, strict=True):
-            source_keys = join_input_keys(source, own)
+            source_keys = _input_keys(rel, source, own)
             key_texts = [f"({key_names(k, source)})" if k else "" for k in source_keys]  # no text for a single row
             keys.append(", ".join(key_texts) if source_keys else "noUniqueKey")
         out = [
@@ -191,7 +197,7 @@ class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
             join_conditions=rel.conditions,
             multi_join_condition=None if is_always_true(condition) else condition,
             join_attribute_map={n: tuple(attributes_of_input) for n, attributes_of_input in sorted(attributes.items())},
-            input_unique_keys=tuple(tuple(join_input_keys(source, keys)) for source, keys in sources_and_keys),
+            input_unique_keys=tuple(tuple(_input_keys(rel, source, keys)) for source, keys in sources_and_keys),
         )
 
     def state_hints(self, rel: MultiJoin) -> Sequence[InputHint | None]:

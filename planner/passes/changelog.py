@@ -14,7 +14,17 @@ from stateplan.common.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKi
 from stateplan.common.errors import OptionError, SqlError
 from stateplan.common.settings import is_batch, value
 from stateplan.connectors.registry import find_connector, sink_changelog_mode, sink_takes_key_deletes
-from stateplan.planner.algebra.relations import Join, Rank, Rel, Scan, Sink, replace_inputs, walk
+from stateplan.planner.algebra.relations import (
+    ChangelogNormalize,
+    Join,
+    MultiJoin,
+    Rank,
+    Rel,
+    Scan,
+    Sink,
+    replace_inputs,
+    walk,
+)
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.base import deleting, not_consumed, update
@@ -23,9 +33,10 @@ from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, 
 
 def take_back(rel: Rel) -> Rel:
     """``rel`` with joins and ranks that require the old rows of updates, if without these they would keep rows that no
-    longer exist."""
+    longer exist; with outer joins and normalizations whose changes are not taken for additions; and with multi-joins
+    that keep rows by keys whose changes are in order."""
     out = replace_inputs(rel, [take_back(i) for i in rel.inputs])
-    return replace(out, takes_back=True) if isinstance(out, (Join, Rank)) else out
+    return replace(out, takes_back=True) if isinstance(out, (ChangelogNormalize, Join, MultiJoin, Rank)) else out
 
 
 def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:

@@ -16,7 +16,7 @@ LEFT_OUT = {"process_tables": {"state"}, "interval_join": {"state"}}
 """What is not compared, by subject. Flink gives a hint on an interval join, and the states of process table functions,
 no place."""
 
-AS_FLINK = ("window_rank",)
+AS_FLINK = ("as_flink", "window_rank")
 """Subjects whose plans in Flink have faults that are corrected here."""
 
 
