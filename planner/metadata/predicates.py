@@ -25,6 +25,8 @@ from stateplan.planner.algebra.relations import (
     Window,
     refs_to,
 )
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
+from stateplan.planner.algebra.temporal import TemporalJoin
 from stateplan.planner.expressions import fold
 from stateplan.planner.expressions.comparison import is_null_with
 from stateplan.planner.expressions.normal import equal, key, member
@@ -43,6 +45,9 @@ def predicates_of(rel: Rel) -> list[Rex]:
         return _through(rel.input, rel.exprs, _distinct(below))
     if isinstance(rel, Join):
         return _of_join(rel)
+    if isinstance(rel, TemporalJoin):
+        own = [c for c in conjunctions(rel.condition) if is_deterministic(c)] if rel.join_type == "INNER" else []
+        return _distinct([*predicates_of(rel.left), *own])
     if isinstance(rel, Aggregate):
         field_map = {g: i for i, g in enumerate(rel.group)}
         return [
@@ -56,7 +61,7 @@ def predicates_of(rel: Rel) -> list[Rex]:
     if isinstance(rel, SetOperation):
         both = predicates_of(rel.left)
         return both if rel.operator == "EXCEPT" else _distinct([*both, *predicates_of(rel.right)])
-    if isinstance(rel, (OverAggregate, Window, Exchange, MiniBatchAssigner, Sink, Sort)):
+    if isinstance(rel, (FunctionCorrelate, OverAggregate, Window, Exchange, MiniBatchAssigner, Sink, Sort)):
         return predicates_of(rel.input)
     return []
 

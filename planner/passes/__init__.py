@@ -78,7 +78,6 @@ from stateplan.planner.passes.projects import (
     to_named_calcs,
 )
 from stateplan.planner.passes.python_functions import (
-    filter_through_function,
     split_python_calcs,
     split_python_function,
     split_python_join,
@@ -259,7 +258,6 @@ PHASES: tuple[Phase, ...] = (
             filter_through_aggregate,
             filter_through_project,
             filter_through_union,
-            filter_through_function,
             merge_filters,
             *_SIMPLIFY,
             *_REDUCE,

@@ -30,6 +30,7 @@ from stateplan.planner.algebra.relations import (
     unique_names,
 )
 from stateplan.planner.algebra.relations import walk as walk_rels
+from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.expressions.normal import collapsed, not_distinct
 from stateplan.planner.expressions.ops import (
     TRUE,
@@ -53,6 +54,7 @@ from stateplan.planner.passes import hep
 from stateplan.planner.passes.build import filtered
 from stateplan.planner.passes.correlated_ranks import first_of_each, rank_of_groups
 from stateplan.planner.passes.filters import filter_into_correlated_join, filter_through_project
+from stateplan.planner.passes.python_functions import filter_through_function
 from stateplan.planner.passes.subqueries import expressions_of, same_fields
 from stateplan.planner.positions import not_supported
 
@@ -62,10 +64,13 @@ Outer: TypeAlias = tuple[int, int]
 
 def decorrelate(rel: Rel) -> Rel:
     """Raises SqlError SQL150 for a reference to the outside that cannot be taken out."""
-    if not any(isinstance(r, Correlate) for r in walk_rels(rel)):
+    correlates = [r for r in walk_rels(rel) if isinstance(r, (Correlate, FunctionCorrelate))]
+    if not correlates:
         return rel
+    filters = (filter_into_correlated_join, _filter_through_project, _filter_into_correlate, filter_through_function)
+    if not any(isinstance(r, Correlate) for r in correlates):
+        return hep.collection(rel, filters)
     rel = hep.sequence(rel, (rank_of_groups, _remove_single_value, _pull_up_projection))
-    filters = (filter_into_correlated_join, _filter_through_project, _filter_into_correlate)
     rel = hep.collection(rel, (_pull_up_aggregate, *filters))
     return _Decorrelator(rel).run()
 

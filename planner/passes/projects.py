@@ -86,7 +86,7 @@ def project_through_filter(rel: Rel) -> Rel | None:
     if not isinstance(rel, Project) or not isinstance(rel.input, Filter) or _has_window(rel.exprs):
         return None
     below = rel.input.input
-    if isinstance(below, FunctionCorrelate) and below.join_type == "INNER":
+    if isinstance(below, FunctionCorrelate) and below.join_type == "INNER" and not below.is_unnest:
         return None  # in Flink the filter is inside of the correlate here
     used_fields = {i for e in (*rel.exprs, rel.input.condition) for i in input_refs(e)}
     if not used_fields:
