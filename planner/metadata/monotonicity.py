@@ -21,6 +21,7 @@ from stateplan.planner.algebra.relations import (
     ChangelogNormalize,
     DropUpdateBefore,
     Exchange,
+    Expand,
     Filter,
     Join,
     MiniBatchAssigner,
@@ -66,7 +67,7 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
     if _only_adds(rel):
         below = monotonicity(rel.inputs[0])
         return None if below is None or _changes(below) else ["CONSTANT"] * rel.width
-    if isinstance(rel, FunctionCorrelate):
+    if isinstance(rel, (Expand, FunctionCorrelate)):
         below = monotonicity(rel.input)
         return None if below is None else ["NOT_MONOTONIC" if _changes(below) else "CONSTANT"] * rel.width
     if isinstance(rel, Union):

@@ -335,15 +335,14 @@ def join_input_keys(rel: Rel, keys: Iterable[int]) -> list[tuple[int, ...]]:
     """Upsert keys of the input of a join or a rank, which is shuffled by its keys ``keys``, smallest first."""
     if isinstance(rel, Exchange) and tuple(rel.keys) == tuple(keys):
         rel = rel.input
-    return ordered(upsert_keys(rel))
+    return sorted_keys(upsert_keys(rel))
 
 
-def ordered(keys: Keys) -> list[tuple[int, ...]]:
+def sorted_keys(keys: Keys) -> list[tuple[int, ...]]:
     """The keys, smallest first."""
     return sorted((tuple(sorted(k)) for k in keys), key=lambda k: (len(k), k))
 
 
 def smallest_key(keys: Keys) -> tuple[int, ...] | None:
     """The shortest key, of several the one with the lowest fields; None for none (or only the empty one)."""
-    sorted_keys = ordered(frozenset(k for k in keys if k))
-    return sorted_keys[0] if sorted_keys else None
+    return next(iter(sorted_keys(frozenset(k for k in keys if k))), None)

@@ -24,7 +24,7 @@ from stateplan.planner.algebra.windows import WindowJoin
 from stateplan.planner.digest.expressions import JOIN_NAMES, Notation, key_names, record_text, with_name
 from stateplan.planner.digest.literals import charset
 from stateplan.planner.expressions.ops import TRUE, and_, call, conjunctions, is_always_true
-from stateplan.planner.metadata.unique_keys import join_input_keys, ordered, smallest_key, unique_keys, upsert_keys
+from stateplan.planner.metadata.unique_keys import join_input_keys, smallest_key, sorted_keys, unique_keys, upsert_keys
 from stateplan.planner.operators.base import ALL, Lowering, Operator, deleting, rebuilt, update, with_deletions
 from stateplan.planner.operators.tables import table_source
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, changelog_mode
@@ -160,7 +160,7 @@ def _input_spec(rel: Join, side: int) -> str:
 def _input_keys(rel: MultiJoin, source: Rel, keys: Sequence[int]) -> list[tuple[int, ...]]:
     """The keys by which the join keeps the rows of an input. Flink takes unique ones, where changes may be out of
     order."""
-    return join_input_keys(source, keys) if rel.takes_back else ordered(unique_keys(source))
+    return join_input_keys(source, keys) if rel.takes_back else sorted_keys(unique_keys(source))
 
 
 class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):
