@@ -46,8 +46,7 @@ def predicates_of(rel: Rel) -> list[Rex]:
     if isinstance(rel, Join):
         return _of_join(rel)
     if isinstance(rel, TemporalJoin):
-        own = [c for c in conjunctions(rel.condition) if is_deterministic(c)] if rel.join_type == "INNER" else []
-        return _distinct([*predicates_of(rel.left), *own])
+        return [c for c in conjunctions(rel.condition) if is_deterministic(c)] if rel.join_type == "INNER" else []
     if isinstance(rel, Aggregate):
         field_map = {g: i for i, g in enumerate(rel.group)}
         return [

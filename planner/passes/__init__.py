@@ -20,6 +20,7 @@ from stateplan.planner.algebra.relations import Rel, Sink
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.aggregates import (
     distinct_below_join,
+    filter_keys_of_groups,
     keep_names_of_filtered_groups,
     merge_aggregate_project,
     name_expanded_fields,
@@ -43,6 +44,7 @@ from stateplan.planner.passes.filters import (
     derive_join_filters,
     filter_into_join,
     filter_through_aggregate,
+    filter_through_expand,
     filter_through_project,
     filter_through_union,
     join_condition_push,
@@ -256,6 +258,7 @@ PHASES: tuple[Phase, ...] = (
             filter_into_join,
             join_condition_push,
             filter_through_aggregate,
+            filter_through_expand,
             filter_through_project,
             filter_through_union,
             merge_filters,
@@ -325,6 +328,7 @@ PHASES: tuple[Phase, ...] = (
             answer_mean_of_nothing,
             remove_aggregate,
             merge_aggregate_project,
+            filter_keys_of_groups,
             reduce_aggregates,
             merge_projects,
             remove_trivial_project,

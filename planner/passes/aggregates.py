@@ -78,6 +78,9 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     if isinstance(rel, GroupWindowAggregate):
         if group != sorted(set(group)):
             return None
+        read = {field_map[i] for i in used_fields}
+        if isinstance(project.input, Filter) and not read >= {*field_map.values()}:
+            return None  # what a dropped call read stays where it was
         return replace(rel, input=project.input, group=tuple(group), calls=calls, time=field_map[rel.time])
     merged_aggregate = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
     if list(merged_aggregate.group) == group:
@@ -109,7 +112,8 @@ def keep_names_of_filtered_groups(rel: Rel) -> Rel | None:
 
 
 def prune_aggregate_calls(rel: Rel) -> Rel | None:
-    """Drops aggregate calls that a projection above does not use."""
+    """Drops aggregate calls that a projection above does not use. Where there was a SUM or AVG, those left are taken
+    apart if that leaves fewer calls, as Flink considers it before it drops any."""
     if not isinstance(rel, Project) or not isinstance(rel.input, (Aggregate, GroupWindowAggregate)):
         return None
     aggregate = rel.input
@@ -122,7 +126,11 @@ def prune_aggregate_calls(rel: Rel) -> Rel | None:
     left = [*range(keys), *(keys + i for i in kept_calls), *range(keys + count, aggregate.width)]
     field_map = {old: new for new, old in enumerate(left)}
     exprs = tuple(remap(e, field_map) for e in rel.exprs)
-    return replace(rel, input=replace(aggregate, calls=calls), exprs=exprs)
+    new_aggregate = replace(aggregate, calls=calls)
+    if any(_reducible(c, distinct=True) for c in aggregate.calls):
+        new_calls, reduced = _taken_apart(new_aggregate, once=False)
+        return replace(rel, input=reduced if len(new_calls) < len(calls) else new_aggregate, exprs=exprs)
+    return replace(rel, input=new_aggregate, exprs=exprs)
 
 
 def remove_aggregate(rel: Rel) -> Rel | None:
@@ -178,6 +186,21 @@ def _is_one_row(rel: Rel) -> bool:
     return isinstance(rel, Sort) and rel.fetch == 1
 
 
+_OF_KEY = ("AVG", "MIN", "MAX")
+"""Functions whose value is the key of the group, where they are of that key."""
+
+
+def filter_keys_of_groups(rel: Rel) -> Rel | None:
+    """A filter on a MIN or MAX that was taken for the key it is of goes below the grouping, which has no calls left."""
+    if not isinstance(rel, Filter) or not isinstance(rel.input, Aggregate):
+        return None
+    aggregate = rel.input
+    if aggregate.calls or not aggregate.group:
+        return None
+    condition = remap(rel.condition, aggregate.group.__getitem__)
+    return replace(aggregate, input=Filter(aggregate.input, condition))
+
+
 def _reducible(c: AggCall, distinct: bool = False) -> bool:
     return c.function in ("AVG", "SUM") and (distinct or not c.distinct)
 
@@ -216,11 +239,11 @@ def _taken_apart(rel: Aggregate | GroupWindowAggregate, once: bool) -> tuple[lis
     for c in rel.calls:
         if c.function in VARIANCES:
             exprs.append(_variance(c, rel, add))
-        elif not _reducible(c, once):
-            exprs.append(InputRef(c.type, add(c)))
-        elif c.function == "AVG" and c.args[0] in rel.group and c.filter < 0:
+        elif c.function in _OF_KEY and c.args[0] in rel.group and c.filter < 0 and not (c.distinct and not once):
             key = rel.group.index(c.args[0])
             exprs.append(cast(InputRef(rel.fields[key][1], key), c.type))
+        elif not _reducible(c, once):
+            exprs.append(InputRef(c.type, add(c)))
         else:
             exprs.append(_reduced(c, rel, add, once=once))
     inner = replace(rel, calls=tuple(new_calls))

@@ -10,6 +10,7 @@ from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap, s
 from stateplan.planner.algebra.join_keys import equi_keys
 from stateplan.planner.algebra.relations import (
     Aggregate,
+    Expand,
     Filter,
     Join,
     Project,
@@ -85,6 +86,24 @@ def filter_through_aggregate(rel: Rel) -> Rel | None:
     if not pushed_terms:
         return None
     return filtered(replace(aggregate, input=filtered(aggregate.input, pushed_terms)), kept_terms)
+
+
+def filter_through_expand(rel: Rel) -> Rel | None:
+    """A filter on keys that all sets of groups have filters what is grouped, as in Flink, where the sets are in the
+    aggregate that a filter goes through."""
+    if not isinstance(rel, Filter) or not isinstance(rel.input, Expand):
+        return None
+    expand = rel.input
+    first, *others = expand.projects
+    kept_refs = {
+        i: e for i, e in enumerate(first) if isinstance(e, InputRef) and all(project[i] == e for project in others)
+    }
+    terms = conjunctions(rel.condition)
+    pushed_terms = [t for t in terms if (fields := set(input_refs(t))) and fields <= kept_refs.keys()]
+    if not pushed_terms:
+        return None
+    below = filtered(expand.input, [remap(t, {i: e.index for i, e in kept_refs.items()}) for t in pushed_terms])
+    return filtered(replace(expand, input=below), [t for t in terms if t not in pushed_terms])
 
 
 def filter_through_union(rel: Rel) -> Rel | None:

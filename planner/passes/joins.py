@@ -123,8 +123,17 @@ def _below_projection(rel: Join, project: Project) -> Rel | None:
         return None
     below = project.input.width
     condition = remap(rel.condition, lambda i: i - width + below if i >= width else fields[i])
-    pushed_join = semi_join_below_join(replace(rel, left=project.input, condition=condition))
+    below_join = replace(rel, left=project.input, condition=condition)
+    pushed_join = semi_join_below_join(below_join)
+    if pushed_join is None and _is_reordering(project):
+        pushed_join = below_join
     return None if pushed_join is None else replace(project, input=pushed_join)
+
+
+def _is_reordering(project: Project) -> bool:
+    """Whether it only puts all fields of its input in another order: for fewer rows that costs less."""
+    fields = [e.index for e in project.exprs if isinstance(e, InputRef)]
+    return fields != sorted(fields) and sorted(fields) == [*range(project.input.width)] and len(fields) == project.width
 
 
 # Removes an outer join that adds nothing: no column of its padded side is used, and that side has at most one match
