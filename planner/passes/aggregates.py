@@ -129,7 +129,9 @@ def prune_aggregate_calls(rel: Rel) -> Rel | None:
     new_aggregate = replace(aggregate, calls=calls)
     if any(_reducible(c, distinct=True) for c in aggregate.calls):
         new_calls, reduced = _taken_apart(new_aggregate, once=False)
-        return replace(rel, input=reduced if len(new_calls) < len(calls) else new_aggregate, exprs=exprs)
+        # Flink takes DISTINCT calls apart, too: they are two calls.
+        cost = len(new_calls) + sum(c.distinct and c.type.nullable and _reducible(c, distinct=True) for c in new_calls)
+        return replace(rel, input=reduced if cost < len(calls) else new_aggregate, exprs=exprs)
     return replace(rel, input=new_aggregate, exprs=exprs)
 
 
