@@ -13,6 +13,7 @@ import pytest
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT
 from stateplan.common.errors import OptionError
 from stateplan.connectors import registry, retries
+from stateplan.connectors.pace import Pace
 from stateplan.connectors.protocol import Offset
 from stateplan.connectors.retries import interruptible
 from tests.connectors.postgres_changes import ITEMS, Job, first_offset, job, options, source_of
@@ -230,6 +231,17 @@ def test_micro_batches_are_bounded_and_transactions_whole(items: Database, tmp_p
         assert len(mine.source.plan(mine.offset, end)) >= 2
         assert len(mine.until_quiet()) == 70_001
         assert mine.rows() == sorted(items.rows("SELECT * FROM items"), key=repr)
+
+
+def test_micro_batches_follow_the_pace_of_the_job(items: Database, tmp_path: Path) -> None:
+    with job(options(items), tmp_path) as mine:
+        mine.until_quiet()
+        mine.source.pace = Pace(tmp_path / "rows")
+        mine.source.pace.decide(11)
+        for i in range(6):
+            items.execute(f"INSERT INTO items SELECT g, 'x' FROM generate_series({i}0 + 10, {i}0 + 16) AS g")
+        sizes = [len(mine.step()) for _ in range(4)]
+        assert sizes[-1] == 0 and sum(sizes) == 42 and max(sizes) <= 21
 
 
 # ---- values ----------------------------------------------------------------------------------------------------
