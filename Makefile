@@ -38,9 +38,8 @@ demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each op
 demo-stream: setup ## Start Kafka and PostgreSQL, join a stream with a table that changes, and edit a TTL while the job runs
 	@$(BIN)/python -m examples.stream.demo
 
-# Three processes for two cores: tests also wait, for servers, clocks and other processes.
 test: setup check browser ## Run the linters, the type checker and every test
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations 25
+	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25
 
 check: $(STAMP) ## Run ruff and mypy
 	@$(BIN)/ruff check .
