@@ -31,7 +31,7 @@ DEFAULTS = {MANAGED: 512 << 20, CACHE_LIMIT: 0, CACHE_RESERVE: 256 << 20}
 """Bytes; a limit of 0 is none."""
 
 _MIB = 1 << 20
-_HEAP = "spark.driver.memory"
+HEAP = "spark.driver.memory"
 _PROCESSES = 740 * _MIB
 """Of the JVM without its heap, the driver, and the process that forks workers, as measured."""
 
@@ -86,7 +86,7 @@ def limited(options: Mapping[str, str]) -> dict[str, str]:
         )
     heap = max(_LEAST_HEAP, min(_MOST_HEAP, rest * 45 // 100))
     managed = min(DEFAULTS[MANAGED], rest * 20 // 100)
-    return {_HEAP: f"{heap // _MIB}m", MANAGED: f"{managed // _MIB} mb", **options}
+    return {HEAP: f"{heap // _MIB}m", MANAGED: f"{managed // _MIB} mb", **options}
 
 
 def task_bytes(options: Mapping[str, str], most: int) -> int:
@@ -98,7 +98,7 @@ def task_bytes(options: Mapping[str, str], most: int) -> int:
     if TOTAL not in options:
         return most
     tasks = parallelism(options)
-    heap = parse_memory_size(options[_HEAP])
+    heap = parse_memory_size(options[HEAP])
     rest = parse_memory_size(options[TOTAL]) - _PROCESSES - _TASK * tasks - heap - _size(options, MANAGED)
     return max(_MIB, min(most, rest // tasks // _EXPANSION, heap // tasks // _HEAP_PER_BYTE))
 

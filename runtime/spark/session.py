@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from stateplan.common.errors import RunError
 from stateplan.common.failure_reasons import OTHER, REASONS, kind_in, kind_of, module_of, text_of
 from stateplan.common.settings import parallelism
-from stateplan.runtime.memory import rocksdb_settings
+from stateplan.runtime.memory import HEAP, TOTAL, rocksdb_settings
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.spark import hosts, worker_daemon
 from stateplan.runtime.spark.class_archive import archive_at_exit, archive_options
@@ -237,7 +237,9 @@ def _check_static(spark: SparkSession, options: Mapping[str, str]) -> None:
         for key, value in static_settings.items():
             actual = conf.get(key)
             if actual != value:
-                raise RunError("RUN013", key=key, value=value, actual=actual or "not set")
+                is_derived = key == HEAP and TOTAL in options
+                code = "RUN013.heap" if is_derived else "RUN013"
+                raise RunError(code, key=key, value=value, actual=actual or "not set", total=options.get(TOTAL))
 
 
 def is_ours(spark: SparkSession) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stateplan.common.errors import OptionError
+from stateplan.common.errors import OptionError, RunError
 from stateplan.common.options import parse_memory_size
 from stateplan.runtime.memory import MANAGED, TOTAL, limited, rocksdb_settings, task_bytes
 from stateplan.session.environment import TableEnvironment
@@ -59,4 +59,13 @@ def test_a_limit_is_refused_in_a_spark_of_the_user(spark: object) -> None:
     session.execute_sql("CREATE TABLE t (k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3')")
     session.execute_sql("CREATE TABLE p (k INT) WITH ('connector' = 'blackhole')")
     with pytest.raises(OptionError, match=r"OPT002.*the job runs in a Spark of yours"):
+        session.execute_sql("INSERT INTO p SELECT k FROM t")
+
+
+@pytest.mark.spark
+def test_a_spark_that_runs_already_keeps_its_heap(spark: object) -> None:
+    session = TableEnvironment.create({TOTAL: "3 gb", "table.exec.local.max-input-size": "0"})
+    session.execute_sql("CREATE TABLE t (k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '3')")
+    session.execute_sql("CREATE TABLE p (k INT) WITH ('connector' = 'blackhole')")
+    with pytest.raises(RunError, match=r"RUN013.*'3 gb' needs a Spark with 'spark.driver.memory' = '851m'"):
         session.execute_sql("INSERT INTO p SELECT k FROM t")
