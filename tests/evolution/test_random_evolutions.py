@@ -13,7 +13,7 @@ from tests.support.evolutions import outcome_of, random_pair
 SEEDS = (
     *(378, 20, 83, 42, 353, 80, 125, 113, 315, 280),
     *(16, 392, 263, 272, 317, 35, 244, 293, 312),
-    *(203, 193, 222, 396, 63, 388, 147, 329, 119),
+    *(203, 193, 222, 396, 63, 388, 147, 329, 447),
 )
 """Short queries, most of them with state that is derived or rewritten."""
 

@@ -53,13 +53,14 @@ def test_result_type(name: str, operand: str | None, grouped: bool, filtered: bo
     assert str(function.infer(types, grouped=grouped, filtered=filtered)) == str(parse_type(result))
 
 
-def test_a_time_attribute_becomes_an_ordinary_timestamp() -> None:
+@pytest.mark.parametrize(("name", "kind"), [("MIN", "ROWTIME"), ("MAX", "ROWTIME"), ("FIRST_VALUE", None)])
+def test_only_extremes_of_times_are_time_attributes(name: str, kind: str | None) -> None:
     from stateplan.common.types import LogicalType
 
-    function = find_aggregate("MAX")
+    function = find_aggregate(name)
     assert function is not None
     rowtime = LogicalType("TIMESTAMP_WITHOUT_TIME_ZONE", precision=3, kind="ROWTIME")
-    assert function.infer([rowtime]).kind is None
+    assert function.infer([rowtime]).kind == kind
 
 
 @pytest.mark.parametrize(
