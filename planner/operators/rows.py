@@ -42,7 +42,7 @@ from stateplan.planner.digest.expressions import (
     with_name,
 )
 from stateplan.planner.digest.literals import calcite_type, charset, plain_literal
-from stateplan.planner.expressions.ops import rewrite
+from stateplan.planner.expressions.ops import refs, rewrite, substitute
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.operators.base import Lowering, Operator, delete, deleting, with_deletions
 from stateplan.planner.physical import DeleteKind, Physical, UpdateKind
@@ -246,6 +246,8 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
     assert isinstance(normalize.input, Exchange)
     field_map = {e.index: i for i, e in reversed(list(enumerate(below.exprs))) if isinstance(e, InputRef)}
     missing_keys = [k for k in normalize.key if k not in field_map]
+    if missing_keys and len({*field_map, *missing_keys}) == len(below.exprs) + len(missing_keys) == normalize.width:
+        return _below_permutation(assigner, below, normalize)
     exprs, names = [*below.exprs, *refs_to(normalize, missing_keys)], [*below.names]
     for k in missing_keys:
         field_map[k] = len(names)
@@ -255,6 +257,18 @@ def _before_normalization(assigner: WatermarkAssigner, below: Rel) -> Rel:
     new_assigner = replace(assigner, input=calc)
     new = replace(normalize, input=Exchange(new_assigner, key), key=key)
     return Calc(new, tuple(refs_to(new, range(below.width))), below.names) if missing_keys else new
+
+
+def _below_permutation(assigner: WatermarkAssigner, calc: Calc, normalize: ChangelogNormalize) -> Rel:
+    """The watermarks in front of the normalization, and the calc behind it: all that it leaves out are keys."""
+    assert isinstance(normalize.input, Exchange)
+    time = refs(calc.exprs[assigner.rowtime])[0]
+    watermark = substitute(assigner.watermark, list(calc.exprs))
+    new_assigner = replace(assigner, input=normalize.input.input, rowtime=time, watermark=watermark)
+    new = replace(normalize, input=replace(normalize.input, input=new_assigner))
+    new_refs = refs_to(new)
+    condition = None if calc.condition is None else substitute(calc.condition, new_refs)
+    return replace(calc, input=new, exprs=tuple(substitute(e, new_refs) for e in calc.exprs), condition=condition)
 
 
 class MiniBatchAssignerOperator(Operator[MiniBatchAssigner], of=MiniBatchAssigner, node=MiniBatchAssignerNode):

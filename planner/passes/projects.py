@@ -152,11 +152,11 @@ def project_through_watermark(rel: Rel) -> Rel | None:
     if any(isinstance(e, Over) for x in rel.exprs for e in walk(x)):
         return None
     assigner = rel.input
-    if not _narrows(assigner.input):
-        return None
     used_fields = refs(*rel.exprs, assigner.watermark)
     if assigner.rowtime not in used_fields:
         used_fields.append(assigner.rowtime)
+    if not _narrows(assigner.input, used_fields):
+        return None
     if len(used_fields) == assigner.width:
         return None
     field_map = {f: i for i, f in enumerate(used_fields)}
@@ -172,10 +172,14 @@ def project_through_watermark(rel: Rel) -> Rel | None:
     return replace(rel, input=narrow_assigner, exprs=exprs)
 
 
-def _narrows(rel: Rel) -> bool:
-    """Whether fewer fields can be had of ``rel`` without one more projection: for Flink's planner that costs more than
-    it saves."""
-    return not isinstance(rel, Scan) or "ProjectPushDown" in find_connector(rel.table.options).abilities
+def _narrows(rel: Rel, used_fields: Sequence[int]) -> bool:
+    """Whether fewer fields can be had of ``rel`` without one more projection, where only ``used_fields`` are requested:
+    for Flink's planner that costs more than it saves. Changes that are normalized need their key too."""
+    if not isinstance(rel, Scan):
+        return True
+    if rel.normalized is not None and len({*used_fields, *(rel.key or ())}) == rel.width:
+        return False
+    return "ProjectPushDown" in find_connector(rel.table.options).abilities
 
 
 def _saves(project: Project, used_fields: list[int]) -> bool:
@@ -186,7 +190,7 @@ def _saves(project: Project, used_fields: list[int]) -> bool:
     scan = project.input
     key_fields = set(scan.key or ()) if isinstance(scan, Scan) and scan.normalized is not None else set()
     read = [len({*refs(*exprs), *key_fields}) for exprs in (project.exprs, kept_exprs)]
-    return computed_counts[0] > computed_counts[1] or (read[0] > read[1] and _narrows(scan))
+    return computed_counts[0] > computed_counts[1] or (read[0] > read[1] and _narrows(scan, refs(*kept_exprs)))
 
 
 def project_through_window(rel: Rel) -> Rel | None:
