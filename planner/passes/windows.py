@@ -57,7 +57,7 @@ def split_windows(rel: Rel) -> Rel | None:
     overs = _windows_of(rel)
     if not overs:
         return None
-    below, level = _below(rel, overs[0])
+    below, level = _below(rel)
     window = _window_over(below, level, overs)
     width = below.width
 
@@ -88,19 +88,14 @@ def _windows_of(rel: Project) -> list[Over]:
     return overs
 
 
-def _below(rel: Project, window: Over) -> tuple[Rel, list[Rex]]:
+def _below(rel: Project) -> tuple[Rel, list[Rex]]:
     """The projection of the operands of windows, and its expressions; the input itself where it has them all."""
     window_fields = _fields_of_window(rel.input)
     level = _level_zero(rel, window_fields)
     fields = rel.input.fields
-    constants = any(isinstance(x, Literal) for e in rel.exprs for x in walk(e)) or bool(_offsets(window))
     group_number = _group_number(rel.input)
     are_fields = [isinstance(e, InputRef) and e.index not in window_fields for e in level]
-    order_fields = {e.index for e, _, _ in window.order if isinstance(e, InputRef)}
-    free = all(isinstance(p, InputRef | Literal) for p in window.partition) and not constants
-    orders = [e for e, _, _ in window.order]
-    above = [not member(e, orders) and _of_order(e, order_fields) for e in level]
-    if free and all(is_field or is_above for is_field, is_above in zip(are_fields, above, strict=True)):
+    if _window_comes_first(rel, window_fields):
         level = [InputRef(t, i) for i, (_, t) in enumerate(fields) if i != group_number]
         are_fields = [True] * len(level)
     if len(level) >= len(fields) and all(are_fields) and is_identity(level, rel.input):
@@ -135,10 +130,28 @@ def _window_over(below: Rel, level: Sequence[Rex], overs: Sequence[Over]) -> Win
     return OverAggregate(below, partition, keys, first.frame, calls, tuple(pool), first.place, first.hint)
 
 
-def _of_order(rex: Rex, order: Collection[int]) -> bool:
-    """Whether it is computed of nothing but what the window is ordered by; Flink does that above."""
-    order_refs = set(input_refs(rex))
-    return not isinstance(rex, InputRef) and bool(order_refs) and order_refs <= set(order)
+def _window_comes_first(rel: Project, window_fields: Collection[int]) -> bool:
+    """Whether the windows are computed before all other expressions, from the fields of the input.
+
+    An expression has its turn once its operands had theirs: constants and fields first, in their order; of what the
+    same field makes ready, what is earlier in the projection. All that needs no window is below it where one
+    expression has its turn before.
+    """
+    program = _program(rel.exprs)
+    overs = [(i, e) for i, e in enumerate(program) if isinstance(e, Over)]
+    if any(not isinstance(e, Over) and not e.children and not isinstance(e, InputRef) for e in program):
+        return False
+    if any(_offsets(over) or not all(isinstance(c, InputRef) for c in over.children) for _, over in overs):
+        return False
+    last = max((i for _, over in overs for i in input_refs(over)), default=-1)
+    place = next((place for place, over in overs if last in input_refs(over)), 0)
+
+    def earlier(i: int, e: Rex) -> bool:
+        if isinstance(e, InputRef):
+            return e.index in window_fields
+        return all(isinstance(c, InputRef) for c in e.children) and (max(input_refs(e)), i) < (last, place)
+
+    return not any(earlier(i, e) for i, e in enumerate(program) if not isinstance(e, Over))
 
 
 def _window_key(over: Over) -> object:
