@@ -41,10 +41,11 @@ from stateplan.planner.expressions.ops import (
     substitute,
     walk,
 )
-from stateplan.planner.expressions.simplify import Simplifier
+from stateplan.planner.expressions.simplify import Simplifier, simplify_preserving_type
 from stateplan.planner.passes.build import typed_by
 
-# Merges a projection into the one below it, and drops projections that change nothing.
+# Merges a projection into the one below it, and drops projections that change nothing. What comes together is
+# simplified, as by any ``RelBuilder``, but constants are not evaluated any more.
 #
 # Source: Flink's ``FlinkProjectMergeRule`` and Calcite's ``ProjectRemoveRule``.
 
@@ -65,6 +66,7 @@ def merge_projects(rel: Rel) -> Rel | None:
     exprs = tuple(substitute(e, below.exprs) for e in rel.exprs)
     if exprs == below.exprs:
         return below
+    exprs = tuple(simplify_preserving_type(e, "UNKNOWN") for e in exprs)
     return replace(rel, input=below.input, exprs=exprs)
 
 

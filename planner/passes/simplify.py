@@ -262,6 +262,19 @@ def reduce_project(rel: Rel, time_zone: str) -> Rel | None:
     return None if exprs is None else replace(rel, exprs=tuple(exprs))
 
 
+def reduce_json(rel: Rel, time_zone: str) -> Rel | None:
+    """Evaluates the JSON text of constants, which aggregates have as arguments."""
+    if not isinstance(rel, Project):
+        return None
+    places = [i for i, e in enumerate(rel.exprs) if kind(e) == "JSON_STRING"]
+    texts = [rel.exprs[i] for i in places]
+    reduced = _reduced(texts, predicates_of(rel.input), "UNKNOWN", keep_types=True, time_zone=time_zone)
+    if reduced is None:
+        return None
+    new = dict(zip(places, reduced, strict=True))
+    return replace(rel, exprs=tuple(new.get(i, e) for i, e in enumerate(rel.exprs)))
+
+
 def reduce_filter(rel: Rel, time_zone: str) -> Rel | None:
     if not isinstance(rel, Filter):
         return None
