@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.functions.casting import cast_rex
 from stateplan.functions.rex import Literal, Rex
-from stateplan.functions.typerules import castable, common_type, family, least_restrictive
+from stateplan.functions.typerules import castable, common_type, family, least_restrictive, same_type
 
 
 def _cast_all(operands: Sequence[Rex], target: LogicalType) -> list[Rex]:
-    return [cast_rex(o, target) if castable(o.type, target) else o for o in operands]
+    """The operands cast to ``target``; where it is a time attribute, constants of other types to a plain timestamp."""
+    plain = replace(target, kind=None)
+
+    def own_target(rex: Rex) -> LogicalType:
+        is_other = isinstance(rex, Literal) and rex.value is not None and not same_type(rex.type, plain)
+        return plain if is_other else target
+
+    return [cast_rex(o, own_target(o)) if castable(o.type, target) else o for o in operands]
 
 
 def to_least_restrictive(operands: Sequence[Rex]) -> list[Rex]:
