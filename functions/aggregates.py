@@ -98,8 +98,8 @@ def _argument(types: Sequence[LogicalType]) -> LogicalType:
 
 
 def _operand(types: Sequence[LogicalType]) -> LogicalType:
-    """The type of the operand; the first and the last of several times is a time attribute, as in Flink, until what is
-    grouped is materialized."""
+    """The type of the operand; one of several times is a time attribute, as in Flink, until what is grouped is
+    materialized."""
     return types[0]
 
 
@@ -164,8 +164,8 @@ _TABLE = {
         AggregateFunction("MAX", _operand, _COMPARABLE, mergeable=True),
         AggregateFunction("SINGLE_VALUE", _argument),
         AggregateFunction("AVG", _average, ("NUMERIC",), mergeable=True),
-        AggregateFunction("FIRST_VALUE", _argument),
-        AggregateFunction("LAST_VALUE", _argument),
+        AggregateFunction("FIRST_VALUE", _operand),
+        AggregateFunction("LAST_VALUE", _operand),
         AggregateFunction("LISTAGG", _argument, ("CHARACTER",), of_operands=True, max_operands=2, mergeable=True),
         AggregateFunction("COLLECT", _multiset, never_null=True, mergeable=True),
         AggregateFunction("ARRAY_AGG", _array, of_operands=True, mergeable=True),

@@ -122,7 +122,7 @@ def _window_function(binder: Binder, name: str, call: exp.Expr, node: exp.Expr) 
             place=binder.place(call.expressions[2]),
         )
     nullable = len(operands) < 3 or operands[2].type.nullable
-    return window.over(name, operands, replace(operands[0].type, kind=None).as_nullable(nullable))
+    return window.over(name, operands, operands[0].type.as_nullable(nullable))
 
 
 def _is_default(default: LogicalType, field: LogicalType) -> bool:
@@ -154,8 +154,7 @@ def _aggregate(binder: Binder, name: str, call: exp.Expr, window: _Window) -> Re
         return _average(window, operands[0], result, distinct)
     if name in VARIANCES:
         return _variance(window, operands[0], result, *VARIANCES[name])
-    # the first or last of several times is a plain timestamp
-    over_call = window.over(name, operands, replace(result, kind=None), distinct and name not in ("MIN", "MAX"))
+    over_call = window.over(name, operands, result, distinct and name not in ("MIN", "MAX"))
     return replace(over_call, ignore_nulls=ignores_nulls(call))
 
 

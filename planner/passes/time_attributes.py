@@ -12,6 +12,7 @@ from stateplan.common.errors import SqlError
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Call, InputRef, Literal, PatternInputRef, Rex
 from stateplan.planner.algebra.match import Match
+from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
@@ -49,6 +50,9 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         args = {*rel.group, *(a for c in rel.calls for a in c.args)}
         calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
         return replace(rel, input=_materialized(inputs[0], sorted(args)), calls=calls)
+    if isinstance(rel, OverAggregate):
+        calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
+        return replace(rel, input=inputs[0], calls=calls)
     if isinstance(rel, TableAggregate):
         return replace(rel, input=_materialized(inputs[0], range(rel.input.width)))
     if isinstance(rel, Join):

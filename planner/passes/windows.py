@@ -41,6 +41,7 @@ from stateplan.planner.algebra.windows import (
 from stateplan.planner.expressions.normal import equal, key, member
 from stateplan.planner.expressions.ops import RANKING, Over, kind, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
+from stateplan.planner.passes.build import typed_by
 from stateplan.planner.passes.projects import is_trivial
 from stateplan.planner.positions import not_supported
 
@@ -330,13 +331,13 @@ def check_window_table(rel: Rel) -> Rel | None:
     (``StreamPhysicalWindowTableFunctionRule``)."""
     if not isinstance(rel, WindowTable) or rel.position.time_type.kind is not None:
         return None
-    name, time_type = rel.input.fields[rel.time]
+    name, time_type = rel.names[rel.time], rel.input.fields[rel.time][1]
     raise SqlError(
         "SQL119",
         problem=f"{rel.window.kind} needs a time attribute, and '{name}' is a plain {time_type.summary()} here",
         place=rel.place,
         expected="a time attribute that no operator below has made a plain timestamp",
-        hint="a join without bounds in time, GROUP BY and DISTINCT do so: use the window below them",
+        hint="a join without bounds in time, GROUP BY, DISTINCT and OVER do so: use the window below them",
     )
 
 
@@ -505,6 +506,12 @@ class _RelWithoutWindow:
     keys: tuple[int, ...] | None
 
 
+def _over(rel: Rel, rex: Rex) -> Rex:
+    """``rex`` over the fields of ``rel``, without casts to the types that these have."""
+    new_rex = typed_by(rex, rel)
+    return rewrite(new_rex, lambda e: e.children[0] if kind(e) == "CAST" and e.children[0].type == e.type else None)
+
+
 def _without_window(rel: Rel) -> _RelWithoutWindow | None:
     """What ``rel`` is without its window table function. None where something is computed of windows."""
     if isinstance(rel, WindowTable):
@@ -526,7 +533,7 @@ def _without_window(rel: Rel) -> _RelWithoutWindow | None:
     if any(_is_one_of(row[p], windows.columns) for p in kept_fields for row in rows):
         return None
     places = {p: i for i, p in enumerate(kept_fields)}
-    new = [[remap(row[p], field_map) for p in kept_fields] for row in rows]
+    new = [[_over(below, remap(row[p], field_map)) for p in kept_fields] for row in rows]
     at = next((i for i in range(len(kept_fields)) if all(_is_one_of(row[i], {time}) for row in new)), None)
     names = [field_names(rel)[p] for p in kept_fields]
     if keys is not None:
