@@ -82,7 +82,11 @@ def limited(options: Mapping[str, str]) -> dict[str, str]:
     if rest < _LEAST_REST:
         least = (_LEAST_REST + _PROCESSES + _TASK * parallelism(options)) // _MIB
         raise OptionError(
-            "OPT002.memory", key=TOTAL, text=options[TOTAL], parallelism=parallelism(options), least=least
+            "OPT002",
+            key=TOTAL,
+            text=options[TOTAL],
+            refused=f"with a parallelism of {parallelism(options)}, a job takes at least {least} mb",
+            expected=f"'{least} mb' or more, or a lower 'parallelism.default'",
         )
     heap = max(_LEAST_HEAP, min(_MOST_HEAP, rest * 45 // 100))
     managed = min(DEFAULTS[MANAGED], rest * 20 // 100)

@@ -177,7 +177,13 @@ def _require_own_spark(submission: Submission, place: Place) -> None:
     one that the user passes, whose settings are never compared."""
     spark = submission.spark or place.spark
     if TOTAL in submission.options and spark is not None and (submission.spark is not None or not is_ours(spark)):
-        raise OptionError("OPT002.elsewhere", key=TOTAL, master=spark.sparkContext.master)
+        raise OptionError(
+            "OPT002",
+            key=TOTAL,
+            text=submission.options[TOTAL],
+            refused=f"the job runs in a Spark of yours ({spark.sparkContext.master})",
+            expected="no such option, and the settings of that Spark",
+        )
 
 
 def _checkpoint(submission: Submission, place: Place) -> Checkpoint:
