@@ -35,6 +35,9 @@ _FILE = 2 << 10
 FIRST_BYTES = 4 << 20
 """Bytes of files in a first micro-batch of a job with a target for its latency, of which nothing is known."""
 
+_VAIN_LOOKS = 100
+"""Looks at the folder after which files that wait get their markers, though nothing has been read of those before."""
+
 _Digests = np.ndarray[Any, np.dtype[np.bytes_]]
 
 
@@ -87,6 +90,7 @@ class FileLists:
         self._queue: list[FileEntry] = []
         self._room = sys.maxsize
         self._bytes_ahead = 0
+        self._vain_looks = 0
         self._lock = threading.Lock()
         if is_paced:
             self._room = FIRST_BYTES
@@ -106,6 +110,7 @@ class FileLists:
 
     def look(self) -> None:
         """Lists the files and writes markers for those that are new. Raises StateplanError."""
+        self._pass_over_missing()
         files = self.source.files()
         if not files:
             return
@@ -129,8 +134,17 @@ class FileLists:
         least."""
         with self._lock:
             self._bytes_ahead = max(0, self._bytes_ahead - bytes_read)
+            self._vain_looks = 0
             self._room = room
             self._mark()
+
+    def _pass_over_missing(self) -> None:
+        """Waits no longer for bytes that no micro-batch has read for many looks: files may be shorter than listed."""
+        with self._lock:
+            self._vain_looks = self._vain_looks + 1 if self._queue else 0
+            if self._vain_looks > _VAIN_LOOKS:
+                self._bytes_ahead = self._vain_looks = 0
+                self._mark()
 
     def _mark(self) -> None:
         """Writes markers for the files that wait, as far as there is room."""

@@ -203,3 +203,15 @@ def test_files_wait_until_a_micro_batch_has_read_those_before(tmp_path: Path) ->
     again.advance(megabyte, 1)
     assert [len(pack) for pack in packs(markers)] == [4, 2, 1, 3, 1, 1], "one file at least"
     assert [file for pack in packs(markers) for file in pack] == source.there
+
+
+def test_files_that_became_shorter_hold_up_no_others(tmp_path: Path) -> None:
+    megabyte = 1 << 20
+    source = Listed(there=[entry(n, size=megabyte) for n in range(6)])
+    markers = Markers(tmp_path / "m")
+    lists = FileLists("t", source, markers, 1, 100 * megabyte, is_paced=True)
+    lists.look()
+    lists.advance(megabyte, 2 * megabyte)
+    for _ in range(110):
+        lists.look()
+    assert [len(pack) for pack in packs(markers)] == [4, 2]
