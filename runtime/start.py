@@ -173,15 +173,18 @@ def find_place(submission: Submission, tweaks: Tweaks) -> Place:
 
 
 def _require_own_spark(submission: Submission, place: Place) -> None:
-    """Raises OptionError OPT002 where a limit of memory would not hold: in a Spark that was not started for jobs, or in
-    one that the user passes, whose settings are never compared."""
+    """Raises OptionError OPT002 where a limit of memory would not hold: on a cluster, in a Spark that was not started
+    for jobs, or in one that the user passes, whose settings are never compared."""
     spark = submission.spark or place.spark
-    if TOTAL in submission.options and spark is not None and (submission.spark is not None or not is_ours(spark)):
+    if TOTAL not in submission.options or spark is None:
+        return
+    if place.elsewhere or submission.spark is not None or not is_ours(spark):
+        location = "on a cluster" if place.elsewhere else "in a Spark of yours"
         raise OptionError(
             "OPT002",
             key=TOTAL,
             text=submission.options[TOTAL],
-            refused=f"the job runs in a Spark of yours ({spark.sparkContext.master})",
+            refused=f"the job runs {location} ({spark.sparkContext.master})",
             expected="no such option, and the settings of that Spark",
         )
 

@@ -183,35 +183,38 @@ def test_what_goes_wrong_ends_the_watch(
     watch.stop()
 
 
+MEBIBYTE = 1 << 20
+
+
+def paced(folder: Path, count: int) -> tuple[Listed, Markers, FileLists]:
+    """So many files of a MiB each, of which a micro-batch takes as many as its job says."""
+    source, markers = Listed(there=[entry(n, size=MEBIBYTE) for n in range(count)]), Markers(folder / "m")
+    return source, markers, FileLists("t", source, markers, 1, 100 * MEBIBYTE, is_paced=True)
+
+
 def test_files_wait_until_a_micro_batch_has_read_those_before(tmp_path: Path) -> None:
-    megabyte = 1 << 20
-    source = Listed(there=[entry(n, size=megabyte) for n in range(12)])
-    markers = Markers(tmp_path / "m")
-    lists = FileLists("t", source, markers, 1, 100 * megabyte, is_paced=True)
+    source, markers, lists = paced(tmp_path, 12)
     lists.look()
-    assert [len(pack) for pack in packs(markers)] == [FIRST_BYTES // megabyte]
+    assert [len(pack) for pack in packs(markers)] == [FIRST_BYTES // MEBIBYTE]
     lists.look()
     assert len(packs(markers)) == 1, "nothing has been read"
-    lists.advance(FIRST_BYTES, 2 * megabyte)
+    lists.advance(FIRST_BYTES, 2 * MEBIBYTE)
     assert [len(pack) for pack in packs(markers)] == [4, 2]
-    lists.advance(megabyte, 2 * megabyte)
+    lists.advance(MEBIBYTE, 2 * MEBIBYTE)
     assert [len(pack) for pack in packs(markers)] == [4, 2, 1]
-    again = FileLists("t", source, markers, 1, 100 * megabyte, lambda: markers.names()[:2], is_paced=True)
+    again = FileLists("t", source, markers, 1, 100 * MEBIBYTE, lambda: markers.names()[:2], is_paced=True)
     again.look()
     assert [len(pack) for pack in packs(markers)] == [4, 2, 1, 3], "one marker waits: 1 MiB of 4"
-    again.advance(4 * megabyte, 1)
-    again.advance(megabyte, 1)
+    again.advance(4 * MEBIBYTE, 1)
+    again.advance(MEBIBYTE, 1)
     assert [len(pack) for pack in packs(markers)] == [4, 2, 1, 3, 1, 1], "one file at least"
     assert [file for pack in packs(markers) for file in pack] == source.there
 
 
 def test_files_that_became_shorter_hold_up_no_others(tmp_path: Path) -> None:
-    megabyte = 1 << 20
-    source = Listed(there=[entry(n, size=megabyte) for n in range(6)])
-    markers = Markers(tmp_path / "m")
-    lists = FileLists("t", source, markers, 1, 100 * megabyte, is_paced=True)
+    _, markers, lists = paced(tmp_path, 6)
     lists.look()
-    lists.advance(megabyte, 2 * megabyte)
+    lists.advance(MEBIBYTE, 2 * MEBIBYTE)
     for _ in range(110):
         lists.look()
     assert [len(pack) for pack in packs(markers)] == [4, 2]

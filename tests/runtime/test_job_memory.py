@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from stateplan.common.errors import OptionError, RunError
 from stateplan.common.options import parse_memory_size
+from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.memory import MANAGED, TOTAL, limited, rocksdb_settings, task_bytes
+from stateplan.runtime.start import Place, Submission, _require_own_spark
 from stateplan.session.environment import TableEnvironment
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MIB = 1 << 20
 FULL = 128 * MIB
@@ -60,6 +67,16 @@ def test_a_limit_is_refused_in_a_spark_of_the_user(spark: object) -> None:
     session.execute_sql("CREATE TABLE p (k INT) WITH ('connector' = 'blackhole')")
     with pytest.raises(OptionError, match=r"OPT002.*the job runs in a Spark of yours"):
         session.execute_sql("INSERT INTO p SELECT k FROM t")
+
+
+@pytest.mark.spark
+def test_a_limit_is_refused_on_a_cluster(spark: SparkSession) -> None:
+    """Also in a Spark of a cluster that stateplan has started."""
+    graph = ExecGraph("2.3", [], [])
+    submission = Submission(graph, {TOTAL: "2 gb"}, "", lambda *_: {})
+    _require_own_spark(submission, Place(spark, graph, elsewhere=False, cores=None))
+    with pytest.raises(OptionError, match=r"OPT002.*the job runs on a cluster"):
+        _require_own_spark(submission, Place(spark, graph, elsewhere=True, cores=4))
 
 
 @pytest.mark.spark
