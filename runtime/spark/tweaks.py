@@ -76,7 +76,6 @@ TWEAKS: dict[str, Tweak] = {
         "keeps the largest heap that it ever needed",
         "collects garbage when a job has been idle for a minute, and gives memory back to the system",
         "200 of 570 MiB of the JVM of an idle job",
-        java=("-XX:MinHeapFreeRatio=5", "-XX:MaxHeapFreeRatio=15"),
     ),
     "compilers": Tweak(
         "runs the optimizing compiler of the JVM, half of all work in a job's first minute",

@@ -1,9 +1,14 @@
 package stateplan;
 
+import com.sun.management.HotSpotDiagnosticMXBean;
+import java.lang.management.ManagementFactory;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 
-/** Collects garbage once a query has been idle for a minute, so that the JVM gives memory back to the system. */
+/**
+ * Collects garbage once a query has been idle for a minute, so that the JVM gives memory back to the system. The heap
+ * may have little free memory for this one collection. A heap that is small all the time costs more collections.
+ */
 public class IdleHeap {
     public static class Listener extends StreamingQueryListener {
         private static final long IDLE_MILLIS = 60000;
@@ -22,7 +27,15 @@ public class IdleHeap {
         public void onQueryIdle(StreamingQueryListener.QueryIdleEvent event) {
             if (!collected && System.currentTimeMillis() - since >= IDLE_MILLIS) {
                 collected = true;
+                HotSpotDiagnosticMXBean jvm =
+                    (HotSpotDiagnosticMXBean) ManagementFactory.getPlatformMXBean(HotSpotDiagnosticMXBean.class);
+                String least = jvm.getVMOption("MinHeapFreeRatio").getValue();
+                String most = jvm.getVMOption("MaxHeapFreeRatio").getValue();
+                jvm.setVMOption("MinHeapFreeRatio", "5");
+                jvm.setVMOption("MaxHeapFreeRatio", "15");
                 System.gc();
+                jvm.setVMOption("MaxHeapFreeRatio", most);
+                jvm.setVMOption("MinHeapFreeRatio", least);
             }
         }
 
