@@ -1,9 +1,10 @@
 """What users get, next to Flink, Spark's own operators and Pathway, on one page with plots.
 
-    python -m benchmarks.survey [--folder DIR] [--only PART,...] [--peers NAME,...] [--cases NAME,...] [--rounds 1]
-        [--orders 2000000] [--long 10000000] [--nexmark FOLDER] [--events 1000000] [--patience 600] [--minutes 600]
+    python -m benchmarks.survey [--folder DIR] [--only "PART;..."] [--peers "NAME;..."] [--cases "NAME;..."]
+        [--rounds 1] [--orders 2000000] [--long 10000000] [--nexmark FOLDER] [--events 1000000] [--patience 600]
+        [--minutes 600]
 
-Parts: commands, first row, idle memory, latency, queries, nexmark, sustained. Every measurement is a line in
+Parts: commands, first row, idle memory, latency, queries, shapes, nexmark, sustained. Every measurement is a line in
 ``DIR/records.jsonl``; what is there is not measured again, so the same command goes on where it ended. Before each, the
 survey waits until the machine is quiet, at most ``--patience`` seconds, and notes its load. Engines run one after
 another, all of them on one case before the next. After ``--minutes``, it begins nothing more.
@@ -30,10 +31,11 @@ from benchmarks.survey.ledger import Cell, Ledger, wait_until_quiet
 from benchmarks.survey.page import plots, sections
 from benchmarks.survey.peers import PEERS
 from benchmarks.survey.scripts import CONTENDERS, Contender
+from benchmarks.survey.shapes import SHAPES
 
 Measure = Callable[[Path], dict[str, float]]
 Setup = Callable[[], str | None]
-PARTS = ("commands", "first row", "idle memory", "latency", "queries", "nexmark", "sustained")
+PARTS = ("commands", "first row", "idle memory", "latency", "queries", "shapes", "nexmark", "sustained")
 MARKERS = ("<!-- survey: begin -->", "<!-- survey: end -->")
 
 
@@ -62,6 +64,10 @@ def script_cells(orders: int, long: int, nexmark: Path | None, events: int) -> I
         warm, whole = (scripts.query_input(QUERIES[number], count, work) for count in (orders // 4, orders))
         return scripts.throughput(contender, warm, whole, work)
 
+    def of_shape(contender: Contender, name: str, work: Path) -> dict[str, float]:
+        warm, whole = (scripts.shape_input(name, count) for count in (orders // 20, orders // 2))
+        return scripts.throughput(contender, warm, whole, work)
+
     def of_nexmark(contender: Contender, name: str, work: Path) -> dict[str, float]:
         assert nexmark is not None
         warm, whole = (scripts.nexmark_input(nexmark, name, count, contender) for count in (events // 10, events))
@@ -75,6 +81,10 @@ def script_cells(orders: int, long: int, nexmark: Path | None, events: int) -> I
         for contender in _able(query.name):
             cell = Cell("queries", query.name, contender.name, f"{orders:,} orders")
             yield cell, partial(of_query, contender, number), contender.setup
+    for name in SHAPES:
+        for contender in _able(name):
+            cell = Cell("shapes", name, contender.name, f"{orders // 2:,} rows")
+            yield cell, partial(of_shape, contender, name), contender.setup
     for name in scripts.NEXMARK if nexmark is not None else ():
         for contender in _able(name):
             cell = Cell("nexmark", name, contender.name, f"{events:,} events")
@@ -90,7 +100,7 @@ def _able(case: str) -> Iterator[Contender]:
 
 
 def _names(text: str, known: set[str], what: str) -> set[str]:
-    names = {name.strip() for name in text.split(",")} if text else known
+    names = {name.strip() for name in text.split(";")} if text else known
     if names - known:
         raise typer.BadParameter(f"unknown {what} '{min(names - known)}'; one of {', '.join(sorted(known))}")
     return names

@@ -89,7 +89,12 @@ def _latency(ledger: Ledger) -> Iterator[str]:
 
 
 def _throughput(ledger: Ledger) -> Iterator[str]:
-    titles = {"queries": "Nine queries", "nexmark": "Nexmark", "sustained": "Long runs with checkpoints"}
+    titles = {
+        "queries": "Nine queries",
+        "shapes": "Other shapes of rows",
+        "nexmark": "Nexmark",
+        "sustained": "Long runs with checkpoints",
+    }
     for part, title in titles.items():
         cells = list(ledger.cells(part))
         for size in dict.fromkeys(cell.size for cell in cells):
@@ -132,7 +137,7 @@ def plot_name(part: str, size: str) -> str:
 
 def plots(ledger: Ledger) -> Iterator[tuple[Path, str]]:
     """The files of the plots, and what is in them."""
-    for part in ("queries", "nexmark", "sustained"):
+    for part in ("queries", "shapes", "nexmark", "sustained"):
         cells = list(ledger.cells(part))
         for size in dict.fromkeys(cell.size for cell in cells):
             bars = [

@@ -21,6 +21,7 @@ from typing import Any
 from benchmarks import engines, generate
 from benchmarks.harness import PeakMemory, Sampler, cpu_seconds
 from benchmarks.run import QUERIES, Query, script
+from benchmarks.survey import shapes
 from benchmarks.survey.peers import PEER_FOLDER, pathway_setup
 from stateplan.session.script import read_script
 
@@ -180,6 +181,14 @@ def _rows(query: Query, orders: int) -> int:
 
 def _query_text(query: Query, folder: Path, work: Path, options: str) -> str:
     return script(query, folder, options, work).read_text()
+
+
+def shape_input(name: str, rows: int) -> Input:
+    """A query over tables of another shape; see :mod:`.shapes`."""
+    shape = shapes.SHAPES[name]
+    folder = (DATA / f"shapes-{rows}").resolve()
+    shapes.generate(folder, shape, rows)
+    return Input(name, shapes.rows_read(shape, rows), folder, partial(shapes.script, shape, folder), SLICES)
 
 
 def sustained_input(name: str, orders: int, work: Path, contender: Contender) -> Input:
