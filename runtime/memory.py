@@ -20,6 +20,7 @@ from stateplan.common.errors import OptionError
 from stateplan.common.options import parse_memory_size
 from stateplan.common.settings import parallelism
 from stateplan.runtime.scratch import scratch
+from stateplan.runtime.spark.tweaks import KEPT_MEMORY, OFF
 
 TOTAL = "execution.memory.total"
 MANAGED = "taskmanager.memory.managed.size"
@@ -71,7 +72,7 @@ def _size(options: Mapping[str, str], key: str) -> int:
 
 def limited(options: Mapping[str, str]) -> dict[str, str]:
     """Options with what follows from ``execution.memory.total``: Spark's heap and the memory for state, where the user
-    does not set them.
+    does not set them. Workers then keep no buffers for later.
 
     Raises:
         OptionError: OPT002, the limit is less than a job takes without rows.
@@ -90,7 +91,8 @@ def limited(options: Mapping[str, str]) -> dict[str, str]:
         )
     heap = max(_LEAST_HEAP, min(_MOST_HEAP, rest * 45 // 100))
     managed = min(DEFAULTS[MANAGED], rest * 20 // 100)
-    return {HEAP: f"{heap // _MIB}m", MANAGED: f"{managed // _MIB} mb", **options}
+    off = dict.fromkeys(name.strip() for name in f"{options.get(OFF, '')},{KEPT_MEMORY}".split(",") if name.strip())
+    return {HEAP: f"{heap // _MIB}m", MANAGED: f"{managed // _MIB} mb", **options, OFF: ",".join(off)}
 
 
 def task_bytes(options: Mapping[str, str], most: int) -> int:

@@ -38,6 +38,7 @@ from stateplan.runtime.readers import KeptReaders
 from stateplan.runtime.scratch import scratch
 from stateplan.runtime.sinks import SinkDriver
 from stateplan.runtime.sources import Sources
+from stateplan.runtime.spark import state_messages
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.cluster import check_python, check_reach, meet_executors
 from stateplan.runtime.spark.damage import explain_full_disk
@@ -311,7 +312,8 @@ def _queries(submission: Submission, parts: _Parts, run: Run) -> Queries:
         tell(f"'{TARGET}' has no effect on the files of {name}: the checkpoint began without it")
     if run.checkpoint.resumed:
         tell(f"continuing from the checkpoint {run.checkpoint.folder}")
-    shipment = Shipment(run.job, run.cache, parts.environment)
+    short_messages = run.tweaks.works("state-messages", state_messages.probe)
+    shipment = Shipment(run.job, run.cache, parts.environment, short_messages)
     return Queries(run, shipment, run.sources.trigger_interval(), submission.options.get("pipeline.name"))
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
+from stateplan.runtime.spark.state_messages import update_value
 from stateplan.runtime.spark.tasks import (
     ACTIVE_PLAN,
     TTLS,
@@ -61,10 +62,18 @@ class Shipment:
         graph: the job graph.
         cache: the workers' run cache.
         environment: the environment that their references need; None if they have one of their own.
+        short_messages: whether the tweak ``state-messages`` is on.
     """
 
-    def __init__(self, graph: JobGraph, cache: CacheSettings, environment: Environment | None = None) -> None:
+    def __init__(
+        self,
+        graph: JobGraph,
+        cache: CacheSettings,
+        environment: Environment | None = None,
+        short_messages: bool = False,
+    ) -> None:
         self.environment = environment
+        self.short_messages = short_messages
         self.payload = pickle.dumps(graph)
         self.key = hashlib.sha1(self.payload, usedforsecurity=False).hexdigest()
         self.cache_settings: tuple[Any, ...] = tuple(cache)  # a plain one: to unpickle it takes no module
@@ -152,9 +161,15 @@ _RUN_DATA = StructType([StructField("data", BinaryType())])
 
 
 class SparkRunStore:
-    """Manifests and runs in the state variables of a ``transformWithState``."""
+    """Manifests and runs in the state variables of a ``transformWithState``.
 
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
+    Args:
+        handle: of the processor.
+        short_messages: whether the tweak ``state-messages`` is on.
+    """
+
+    def __init__(self, handle: StatefulProcessorHandle, short_messages: bool = False) -> None:
+        self._short_messages = short_messages
         self._manifest = handle.getValueState("manifest", _MANIFEST)
         self._runs = handle.getMapState("runs", _RUN_ID, _RUN_DATA)
 
@@ -166,7 +181,10 @@ class SparkRunStore:
         self._manifest.update((text,))
 
     def put(self, key: str, data: bytes) -> None:
-        self._runs.updateValue((key,), (data,))
+        if self._short_messages:
+            update_value(self._runs, (key,), (data,))
+        else:
+            self._runs.updateValue((key,), (data,))
 
     def get(self, key: str) -> bytes | None:
         row = self._runs.getValue((key,))
@@ -192,7 +210,7 @@ class LevelProcessor(StatefulProcessor):  # type: ignore[misc] # a base without 
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         _settle()
-        self.store = SparkRunStore(handle)
+        self.store = SparkRunStore(handle, self.shipped.short_messages)
 
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803 - Spark's names
         from stateplan.runtime.exchange import Blob

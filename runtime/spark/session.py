@@ -327,15 +327,15 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
     python = (
         settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or conf.get("spark.pyspark.python")
     )
+    settings_by_tweak = _tweak_settings(tweaks)
+    tweaked = dict(pair for part in settings_by_tweak.values() for pair in part.items())
     if local:
         if python is None and adaptable:
             python = tweaks.attempt("worker-python", worker_python, python_path)
             if python is not None:
-                serve_forks(python, tweaks, variables=_worker_variables(settings))
+                serve_forks(python, tweaks, variables=_worker_variables(tweaked | settings))
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
-    settings_by_tweak = _tweak_settings(tweaks)
     name = options.get("pipeline.name", "stateplan")
-    tweaked = dict(pair for part in settings_by_tweak.values() for pair in part.items())
     everything = {**tweaked, **settings}
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in everything.items():
@@ -500,6 +500,8 @@ def _probe_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
     """Fails for a setting that Spark does not know, or the name of a class that it does not have."""
     jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
     for key, value in settings.items():
+        if key.startswith(_WORKER_ENV):
+            continue
         if value.startswith("org."):
             jvm.java.lang.Class.forName(value)
         elif jvm.org.apache.spark.internal.config.ConfigEntry.findEntry(key) is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stateplan.runtime.spark import collect, local_spark, session
+from stateplan.runtime.spark import collect, local_spark, session, state_messages
 from stateplan.runtime.spark.local_spark import CLASSES
 from stateplan.runtime.spark.tweaks import TWEAKS
 from stateplan.session.environment import TableEnvironment
@@ -55,11 +55,12 @@ def _fails(*_: Any) -> Any:
 
 TAKEN: Mapping[str, Callable[[Patch], None]] = {
     **{name: class_is_missing(name) for name in CLASSES if name not in ("stored-state", "coded-failures")},
-    **{name: setting_is_missing(name) for name in TWEAKS if TWEAKS[name].settings},
+    **{name: setting_is_missing(name) for name in TWEAKS if TWEAKS[name].settings and name != "kept-memory"},
     "ui-listeners": lambda patch: patch.setattr(local_spark, "_forget_pages", _fails),
     "class-archive": lambda patch: patch.setattr(session, "archive_options", _fails),
     "class-path": lambda patch: patch.setattr(session, "_FIRST", ("spark-gone",)),
     "worker-python": lambda patch: patch.setattr(session, "worker_python", _fails),
+    "state-messages": lambda patch: patch.setattr(state_messages, "MapStateClient", object()),
     "collect-async": lambda patch: patch.setattr(collect, "_probe_rows", _fails),
     "json-progress": lambda patch: patch.setattr("pyspark.sql.streaming.listener.QueryProgressEvent.fromJson", _fails),
 }

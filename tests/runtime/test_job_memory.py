@@ -10,6 +10,7 @@ from stateplan.common.errors import OptionError, RunError
 from stateplan.common.options import parse_memory_size
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.memory import MANAGED, TOTAL, limited, rocksdb_settings, task_bytes
+from stateplan.runtime.spark.tweaks import OFF
 from stateplan.runtime.start import Place, Submission, _require_own_spark
 from stateplan.session.environment import TableEnvironment
 
@@ -45,6 +46,12 @@ def test_the_parts_fit_into_the_limit(total: str, tasks: int) -> None:
     parts = 740 + 220 * tasks + mebibytes(options["spark.driver.memory"]) + mebibytes(options[MANAGED])
     assert parts + 4 * tasks * rows // MIB <= mebibytes(total)
     assert MIB <= rows <= FULL
+
+
+def test_workers_keep_no_buffers_within_a_limit() -> None:
+    options = limited({TOTAL: "3 gb", OFF: "call-site, class-path"})
+    assert options[OFF] == "call-site,class-path,kept-memory"
+    assert limited(options) == options
 
 
 def test_what_the_user_sets_counts() -> None:

@@ -6,17 +6,25 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.streaming.map_state_client import MapStateClient
+from pyspark.sql.streaming.stateful_processor import MapState
+from pyspark.sql.streaming.stateful_processor_api_client import StatefulProcessorApiClient
 
 from stateplan.common.errors import OptionError
-from stateplan.runtime.spark import collect, hosts, local_spark, session, tweaks
+from stateplan.runtime.spark import collect, hosts, local_spark, session, state_messages, tweaks
 from stateplan.runtime.spark.local_spark import adapt, adapt_query, compiled
-from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tweak_settings
-from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks
+from stateplan.runtime.spark.query import _RUN_DATA, _RUN_ID
+from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tweak_settings, _worker_variables
+from stateplan.runtime.spark.state_messages import update_value
+from stateplan.runtime.spark.tweaks import KEPT_MEMORY, OFF, TWEAKS, Tweaks
 from tests.runtime.spark_tweaks import EXPECTED, TAKEN, Patch, _fails, class_is_missing, results
 
 if TYPE_CHECKING:
@@ -31,9 +39,10 @@ PLAIN = (
     "call-site",
     "forked-python",
     "worker-daemon",
+    KEPT_MEMORY,
 )
-"""Tweaks that need nothing of Spark's inside: the JVM and Spark pass over options that they do not know, and a module
-that is not there is not forked."""
+"""Tweaks that need nothing of Spark's inside: the JVM, Spark and allocators pass over options that they do not know,
+and a module that is not there is not forked."""
 OF_CLUSTERS = ("lost-hosts",)
 """Tweaks that only a Spark on other machines has."""
 OF_EVOLUTIONS = ("stored-state",)
@@ -73,6 +82,7 @@ def set_up(spark: SparkSession, said: list[str]) -> Tweaks:
         made.works(name, _probe_settings, spark, settings)
     adapt(spark, made)
     adapt_query(spark, made)
+    made.works("state-messages", state_messages.probe)
     return made
 
 
@@ -249,6 +259,30 @@ def test_processes_started_later_do_not_inherit_the_python_of_this_spark(spark: 
 
 
 # ---- the option --------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_stores_the_same_with_short_messages() -> None:
+    sent: list[bytes] = []
+    api = StatefulProcessorApiClient.__new__(StatefulProcessorApiClient)
+    api.pickleSer = CPickleSerializer()
+    answers = iter([(0, "", b""), (0, "", b""), (1, "no such state", b""), (1, "no such state", b"")])
+    api._send_proto_message = sent.append  # type: ignore[method-assign]
+    api._receive_proto_message = lambda: next(answers)  # type: ignore[method-assign]
+    state = MapState(MapStateClient(api, _RUN_ID, _RUN_DATA), "runs")
+    state.updateValue(("a/0",), (b"\0\xff" * 1000,))
+    update_value(state, ("a/0",), (b"\0\xff" * 1000,))
+    assert sent[0] == sent[1]
+    for put in (state.updateValue, partial(update_value, state)):
+        with pytest.raises(PySparkRuntimeError, match=r"^Error updating map state value: no such state$"):
+            put(("a/0",), (b"",))
+
+
+def test_variables_of_workers_are_those_of_the_tweak_or_of_the_user() -> None:
+    settings = _tweak_settings(Tweaks({}))[KEPT_MEMORY]
+    own = {"spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "1"}
+    assert _worker_variables({**settings, **own})["MALLOC_TRIM_THRESHOLD_"] == "1"
+    assert _worker_variables(settings)["MALLOC_MMAP_THRESHOLD_"] == str(32 << 20)
+    assert KEPT_MEMORY not in _tweak_settings(Tweaks({OFF: KEPT_MEMORY}))
 
 
 def test_a_tweak_is_turned_off() -> None:
