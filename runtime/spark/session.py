@@ -103,6 +103,10 @@ _BETWEEN = "\x01"
 _SOCKET_FOLDER = 60
 """The longest path of a folder, in bytes, where Spark can put a socket: paths of sockets have at most some hundred."""
 
+_CODE_CACHE = "-XX:ReservedCodeCacheSize=240m"
+"""The room for compiled code that the JVM has with its optimizing compiler. Without that compiler it would have 48 MiB,
+which are full after some hundred jobs. From then on, it drops compiled code and compiles it again."""
+
 _niceness = 0
 """How much Spark yields to the process that starts it, see :func:`lower_priority`."""
 
@@ -514,7 +518,7 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
     folder = str(scratch("spark"))
     java = ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError"]
     if tweaks.on("compilers"):
-        java.append("-XX:Tier3DelayOn=0" if lasting else "-XX:TieredStopAtLevel=1")
+        java += ["-XX:Tier3DelayOn=0"] if lasting else ["-XX:TieredStopAtLevel=1", _CODE_CACHE]
     java += [option for name, tweak in TWEAKS.items() if tweaks.on(name) for option in tweak.java]
     archive = tweaks.attempt("class-archive", archive_options, os.environ) or []
     java += archive

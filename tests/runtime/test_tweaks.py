@@ -291,6 +291,8 @@ def test_a_tweak_is_turned_off() -> None:
     assert made.attempt("local-files", _fails) is None
     java = _of_this_machine(made, lasting=True)["spark.driver.defaultJavaOptions"]
     assert "G1HeapRegionSize" not in java and "Tier3DelayOn" in java
+    bounded = _of_this_machine(made, lasting=False)["spark.driver.defaultJavaOptions"]
+    assert "TieredStopAtLevel=1" in bounded and "ReservedCodeCacheSize=240m" in bounded
     assert not any(Tweaks({OFF: "all"}).on(name) for name in TWEAKS)
 
 
