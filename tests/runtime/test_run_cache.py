@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from stateplan.runtime.kernel import StateTable, own_columns
@@ -33,6 +34,17 @@ def data(first: int) -> bytes:
 
 def files(folder: Path) -> dict[str, int]:
     return {f.stem: f.stat().st_size for f in folder.rglob("*.arrow")}
+
+
+@pytest.mark.parametrize("dtype", [pl.String, pl.Binary])
+def test_a_stored_frame_holds_no_text_but_its_own(dtype: pl.DataType) -> None:
+    """A few rows of a long column share its text in memory, and are stored without the rest of it."""
+    texts = pl.Series("k", [f"a text of more than twelve bytes {number}" for number in range(1000)])
+    few = pl.DataFrame([texts.cast(dtype)]).with_row_index("@h")[[3, 999]]
+    stored = encode_frame(few)
+    assert b"bytes 999" in stored and b"bytes 998" not in stored
+    file = pa.ipc.open_file(stored)
+    assert file.num_record_batches == 1 and few.equals(pl.DataFrame(pl.from_arrow(file.read_all())))
 
 
 def run_state(store: MemoryRunStore, cache: RunCache, steps: int) -> list[tuple[Any, ...]]:
