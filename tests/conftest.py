@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -106,6 +107,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("long"):
             skipped = pytest.mark.skip(reason="takes minutes: STATEPLAN_LONG=1 runs it")
             item.add_marker(pytest.mark.timeout(0) if LONG else skipped)
+
+
+def pytest_collection_finish() -> None:
+    """Garbage collections skip the thousands of collected tests, and are rarer: each full one took 0.1 s and more."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(5_000, 20, 20)
 
 
 @pytest.fixture(scope="session")
