@@ -7,6 +7,7 @@ import json
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -81,12 +82,18 @@ class Tables:
         (self.folder / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def plan(self, sql: str) -> PlanDocument:
-        """The plan of an INSERT or a statement set. ``SET`` statements may stand before it."""
-        environment = TableEnvironment.create()
-        *settings, query = [part.strip() for part in sql.split(";\n") if part.strip()]
-        for statement in (*settings, *filter(str.strip, self.ddl.replace("{folder}", str(self.folder)).split(";"))):
-            environment.execute_sql(statement)
-        return environment.compile_plan_sql(query).document
+        """The plan of an INSERT or a statement set. ``SET`` statements may stand before it. Plans are compiled once,
+        and not to be changed."""
+        return _plan(self.folder, self.ddl, sql)
+
+
+@lru_cache(maxsize=200)
+def _plan(folder: Path, ddl: str, sql: str) -> PlanDocument:
+    environment = TableEnvironment.create()
+    *settings, query = [part.strip() for part in sql.split(";\n") if part.strip()]
+    for statement in (*settings, *filter(str.strip, ddl.replace("{folder}", str(folder)).split(";"))):
+        environment.execute_sql(statement)
+    return environment.compile_plan_sql(query).document
 
 
 class Play:
