@@ -28,12 +28,27 @@ TARGETS = {
 }
 """Seconds that a command may take."""
 
+PUBLISHED = {
+    "q0": 155.02, "q1": 157.94, "q2": 175.21, "q3": 152.12, "q4": 34.33, "q5": 22.14, "q7": 12.33, "q8": 146.14,
+    "q9": 14.24, "q11": 39.7, "q12": 75.67, "q15": 72.42, "q16": 18.65, "q17": 116.8, "q18": 53.7, "q19": 44.04,
+    "q20": 18.98, "q22": 129.96,
+}  # fmt: skip
+"""Thousands of events per core and second of Flink 1.13, from the README of github.com/nexmark/nexmark: 100 million
+events that the engine generates itself, checkpoints every three minutes, RocksDB, mini-batch, eight machines."""
+
 _TITLES = {query.name: query.title for query in QUERIES}
 
 
 def sections(ledger: Ledger) -> str:
     """The Markdown of everything that was measured."""
-    parts = [_conditions(ledger), *_commands(ledger), *_streams(ledger), *_latency(ledger), *_throughput(ledger)]
+    parts = [
+        _conditions(ledger),
+        *_commands(ledger),
+        *_streams(ledger),
+        *_latency(ledger),
+        *_throughput(ledger),
+        *_per_core(ledger),
+    ]
     return "\n\n".join(parts)
 
 
@@ -119,6 +134,32 @@ def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], l
         memory = " / ".join(f"{figures[name]:,.1f}" for name in ("peak GiB", "checkpoint MiB") if name in figures)
         rows.append((_TITLES.get(case, case), *speeds, *ratios, memory))
     return ("query", *(f"{peer}, rows/s" for peer in peers), "ratio", "ratio by processor time", "GiB"), rows
+
+
+def _per_core(ledger: Ledger) -> Iterator[str]:
+    """Nexmark by processor time, next to figures of another machine."""
+    rows = []
+    for case, published in PUBLISHED.items():
+        rates: dict[str, list[float]] = {}
+        for cell in ledger.cells("nexmark"):
+            figures = ledger.medians(cell)
+            if cell.case == case and figures:
+                rates.setdefault("ours" if cell.peer == OURS else "flink", []).append(
+                    figures["rows/s"] * figures["seconds"] / figures["cpu s"] / 1000
+                )
+        if rates:
+            rows.append(
+                (case, *(_number(max(rates.get(name, [0.0])) or None) for name in ("ours", "flink")), str(published))
+            )
+    if rows:
+        yield "### Nexmark, thousands of events per core and second"
+        yield (
+            "Events divided by the processor time of all processes of an engine. The last column is the figure that "
+            "[Nexmark's authors](https://github.com/nexmark/nexmark#nexmark-benchmark-result) publish for Flink 1.13: "
+            "100 million events, on other and faster machines, with a generator in the engine where the others here "
+            "parse JSON. So it is a point of reference and no comparison."
+        )
+        yield _table(("query", "stateplan", "the best Flink here", "Flink 1.13, published"), rows)
 
 
 def _ratio(of_peer: dict[str, dict[str, float]], name: str) -> str:
