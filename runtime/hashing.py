@@ -172,3 +172,8 @@ def _beyond(slot: int) -> int:
     block = np.arange(int(start) * (turn + 1), int(start) * (turn + 2), dtype=np.int64).astype(np.uint32)
     hits = np.flatnonzero(np.mod(_murmur3_int(block).astype(np.int64), SLOT_CYCLE) == residue)
     return int(block[hits[0]])
+
+
+def partition_of(label: int, partitions: int) -> int:
+    """The partition to which Spark sends a grouping key."""
+    return int(np.mod(int(_murmur3_int(np.array([label], np.uint32))[0]), partitions))

@@ -1,0 +1,301 @@
+"""Reads a partition of Spark's state store from its files, without Spark.
+
+A partition has a *snapshot* now and then (``<version>.zip``: which files of RocksDB it consists of), and a *changelog*
+for each version (what a micro-batch put and removed). The state after micro-batch n is version n + 1: the last snapshot
+at or before it, and the changelogs behind that. The commit of a micro-batch says which attempt wrote its version; a
+changelog says which attempts wrote the versions in front of it.
+
+The runtime keeps two variables of state: the list of runs of each slot, and the values of runs. Keys and values are
+rows of Spark (``UnsafeRow``) behind a byte with their version. A key begins with the number of its variable.
+
+Source: Spark's ``RocksDBFileManager``, ``StateStoreChangelogReader`` (v2 to v4) and ``RocksDBStateEncoder``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import mmap
+import struct
+import zipfile
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from stateplan.common.files import rooted_path
+from stateplan.common.paths import AnyPath
+from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
+from stateplan.runtime.spark.sorted_tables import SortedTable, StoreFileError
+
+_LZ4, _ZSTD = b"LZ4Block", b"\x28\xb5\x2f\xfd"
+_LZ4_HEAD = 21
+_LZ4_PLAIN = 0x10
+_END, _PUT, _DELETE = 0x00, 0x01, 0x10
+_VERSIONS = ("v2", "v3", "v4")
+_WITH_LINEAGE = ("v3", "v4")
+_MANIFEST, _RUNS = "manifest", "runs"
+_SLOT_ROW = 33
+"""Bytes of the key of a slot in front of the id of a run."""
+_MANIFEST_KEY = 19
+
+
+@dataclass(frozen=True)
+class StoreVersion:
+    """A version of a partition of state.
+
+    Attributes:
+        folder: of the partition.
+        version: its number: one more than that of the micro-batch that wrote it.
+        writer: of which attempt; empty where attempts are not distinguished.
+    """
+
+    folder: AnyPath
+    version: int
+    writer: str
+
+    def file(self, ending: str) -> AnyPath:
+        """``snapshot`` or ``changelog``."""
+        name = f"{self.version}_{self.writer}" if self.writer else str(self.version)
+        return self.folder / f"{name}.{ending}"
+
+    def at(self, version: int, writer: str = "") -> StoreVersion:
+        """Another version of the same partition."""
+        return StoreVersion(self.folder, version, writer)
+
+
+def store_versions(checkpoint: SparkCheckpoint, operator: int, batch: int) -> list[StoreVersion]:
+    """The partitions of one of Spark's stateful operators, as a micro-batch has left them.
+
+    Raises:
+        OSError: the commit of the micro-batch, or the folder of the state, cannot be read.
+        StoreFileError: they are damaged.
+    """
+    writers = _writers(checkpoint, operator, batch)
+    folder = checkpoint.state / str(operator)
+    if writers is None:
+        count = sum(1 for entry in folder.iterdir() if entry.name.isdecimal())
+        writers = [""] * count
+    return [StoreVersion(folder / str(number), batch + 1, writer) for number, writer in enumerate(writers)]
+
+
+def _writers(checkpoint: SparkCheckpoint, operator: int, batch: int) -> list[str] | None:
+    """By partition, which attempt wrote its state; None where the commit does not say so."""
+    try:
+        lines = (checkpoint.commit_log / str(batch)).read_text(encoding="utf-8").splitlines()
+        ids = json.loads(lines[1]).get("stateUniqueIds") if len(lines) > 1 else None
+        return None if not ids else [str(stores[0]) for stores in ids[str(operator)]]
+    except (ValueError, AttributeError, TypeError, LookupError) as cause:
+        raise StoreFileError(f"the commit of micro-batch {batch} is damaged: {cause}") from cause
+
+
+class StorePartition:
+    """A version of a partition.
+
+    Raises, when it is used:
+        StoreFileError: a file is damaged or missing, or written in a way that is not known here.
+        OSError: a file cannot be read.
+    """
+
+    def __init__(self, version: StoreVersion) -> None:
+        self.version = version
+
+    @cached_property
+    def _chain(self) -> tuple[StoreVersion, list[StoreVersion]]:
+        """The last snapshot at or before the version, and the versions behind it."""
+        last = self.version
+        if last.file("zip").exists():
+            return last, []
+        if not last.writer:
+            return self._chain_by_numbers(last)
+        with _naming(last.file("changelog")) as log:
+            lineage = [last.at(int(e["version"]), str(e["checkpointUniqueId"])) for e in _Changelog.of(log).lineage]
+        for place in range(len(lineage) - 1, -1, -1):
+            if lineage[place].file("zip").exists():
+                return lineage[place], [*lineage[place + 1 :], last]
+        raise StoreFileError(f"{last.folder} has no snapshot at or before version {last.version}")
+
+    @staticmethod
+    def _chain_by_numbers(last: StoreVersion) -> tuple[StoreVersion, list[StoreVersion]]:
+        for number in range(last.version - 1, 0, -1):
+            if last.at(number).file("zip").exists():
+                return last.at(number), [last.at(n) for n in range(number + 1, last.version + 1)]
+        raise StoreFileError(f"{last.folder} has no snapshot at or before version {last.version}")
+
+    @cached_property
+    def _snapshot(self) -> tuple[dict[str, int], list[SortedTable]]:
+        """The numbers of the variables, and the files of RocksDB."""
+        path = self._chain[0].file("zip")
+        with _naming(path):
+            with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+                facts = json.loads(archive.read("metadata").decode().partition("\n")[2])
+            numbers = {str(name): int(n) for name, n in facts["columnFamilyMapping"].items()}
+            files = [(f["dfsSstFileName"], int(f["sizeBytes"])) for f in facts["sstFiles"]]
+        if not {_MANIFEST, _RUNS} <= numbers.keys():
+            raise StoreFileError(f"{path}: it has no lists of runs")
+        return numbers, [_table(self.version.folder / "SSTs" / name, size) for name, size in files]
+
+    @cached_property
+    def _changes(self) -> dict[bytes, bytes | None]:
+        """What the changelogs put in place of a key; None if they removed it."""
+        changes: dict[bytes, bytes | None] = {}
+        for version in self._chain[1]:
+            with _naming(version.file("changelog")) as path:
+                changes.update(_Changelog.of(path).records())
+        return changes
+
+    def _values(self, low: bytes, high: bytes) -> dict[bytes, memoryview]:
+        """The values of the keys from ``low`` to before ``high``."""
+        newest: dict[bytes, tuple[int, memoryview | None]] = {}
+        for table in self._snapshot[1]:
+            for key, number, value in table.scan(low, high):
+                if key not in newest or newest[key][0] < number:
+                    newest[key] = number, value
+        values = {key: value for key, (_, value) in newest.items() if value is not None}
+        for key, change in self._changes.items():
+            if low <= key < high:
+                if change is None:
+                    values.pop(key, None)
+                else:
+                    values[key] = memoryview(change)
+        return values
+
+    def _range(self, variable: str, within: bytes = b"") -> tuple[bytes, bytes]:
+        start = struct.pack("<H", self._snapshot[0][variable]) + within
+        return start, (int.from_bytes(start, "big") + 1).to_bytes(len(start), "big")
+
+    @cached_property
+    def manifests(self) -> Mapping[int, str]:
+        """The list of runs of each slot, by Spark's grouping key."""
+        out = {}
+        for key, value in self._values(*self._range(_MANIFEST)).items():
+            if len(key) != _MANIFEST_KEY:
+                raise StoreFileError(f"{self.version.folder}: keys of lists of runs have another form")
+            out[struct.unpack_from("<i", key, 11)[0]] = bytes(_only_field(value)).decode()
+        return out
+
+    def runs(self, slot: int, ids: Collection[str] | None = None) -> dict[str, bytes]:
+        """The stored values of the runs of a slot, by their ids.
+
+        Args:
+            slot: Spark's grouping key.
+            ids: those that are needed; all by default.
+        """
+        start = struct.pack("<IB8xII8xi4x", _SLOT_ROW, 0, 16, 16, slot)
+        out = {}
+        for key, value in self._values(*self._range(_RUNS, start)).items():
+            row = memoryview(key)[2 + 4 + _SLOT_ROW :]
+            nested = _only_field(row)
+            size, offset = struct.unpack_from("<II", nested, 8)
+            run = bytes(nested[offset : offset + size]).decode()
+            if ids is None or run in ids:
+                out[run] = bytes(_only_field(value))
+        return out
+
+
+def _only_field(row: memoryview) -> memoryview:
+    """The bytes of the only field of a row of Spark, behind the byte of its version."""
+    if len(row) < 17 or row[0] != 0:
+        raise StoreFileError("a row of Spark's state store has another form")
+    size, offset = struct.unpack_from("<II", row, 9)
+    if 1 + offset + size > len(row):
+        raise StoreFileError("a row of Spark's state store is too short")
+    return row[1 + offset : 1 + offset + size]
+
+
+@contextlib.contextmanager
+def _naming(path: AnyPath) -> Iterator[AnyPath]:
+    """What a file lacks as an error that names it."""
+    try:
+        yield path
+    except FileNotFoundError as cause:
+        raise StoreFileError(f"{path} is missing") from cause
+    except StoreFileError as cause:
+        raise StoreFileError(f"{path}: {cause}" if str(path) not in str(cause) else str(cause)) from cause
+    except (ValueError, LookupError, TypeError, AttributeError, struct.error, zipfile.BadZipFile) as cause:
+        raise StoreFileError(f"{path} is damaged ({str(cause)[:100]})") from cause
+
+
+def _table(path: AnyPath, size: int) -> SortedTable:
+    """A file of RocksDB; mapped into memory if it is on local disk."""
+    with _naming(path):
+        if not isinstance(path, Path):
+            data: Any = path.read_bytes()
+        else:
+            with open(rooted_path(str(path)), "rb") as file:
+                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        if len(data) != size:
+            raise StoreFileError(f"it has {len(data)} bytes instead of {size}")
+        return SortedTable(data)
+
+
+class _Changelog:
+    """A changelog, without its compression."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self.version, at = self._text(0)
+        if self.version not in _VERSIONS:
+            raise StoreFileError(f"it has the unknown version {self.version[:20]!r}")
+        text, at = self._text(at) if self.version in _WITH_LINEAGE else ("[]", at)
+        self.lineage: list[dict[str, Any]] = json.loads(text)
+        self._start = at
+
+    @staticmethod
+    def of(path: AnyPath) -> _Changelog:
+        local = Path(rooted_path(str(path))) if isinstance(path, Path) else path
+        return _Changelog(memoryview(_plain(local.read_bytes())))
+
+    def _text(self, at: int) -> tuple[str, int]:
+        size = int.from_bytes(self._data[at : at + 2], "big")
+        return bytes(self._data[at + 2 : at + 2 + size]).decode(), at + 2 + size
+
+    def _sized(self, at: int) -> tuple[bytes, int]:
+        size = int.from_bytes(self._data[at : at + 4], "big", signed=True)
+        if size < 0:
+            return b"", at + 4
+        if at + 4 + size > len(self._data):
+            raise StoreFileError("it ends too early")
+        return bytes(self._data[at + 4 : at + 4 + size]), at + 4 + size
+
+    def records(self) -> Iterator[tuple[bytes, bytes | None]]:
+        """Keys, and what is put there; None if they are removed."""
+        at = self._start
+        while at < len(self._data):
+            kind = self._data[at]
+            if kind == _END:
+                return
+            if kind not in (_PUT, _DELETE):
+                raise StoreFileError(f"it has records of the unknown kind {kind}")
+            key, at = self._sized(at + 1)
+            value, at = self._sized(at)
+            yield key, value if kind == _PUT else None
+        raise StoreFileError("it ends too early")
+
+
+def _plain(data: bytes) -> bytes:
+    """What Spark has compressed. Raises StoreFileError."""
+    try:
+        return _without_compression(data)
+    except (pa.ArrowInvalid, OSError) as cause:  # an OSError of Arrow: the bytes are in memory
+        raise StoreFileError(f"it cannot be decompressed ({cause})") from cause
+
+
+def _without_compression(data: bytes) -> bytes:
+    if data[:4] == _ZSTD:
+        return bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read())
+    codec, out, at = pa.Codec("lz4_raw"), [], 0
+    while at < len(data):
+        if data[at : at + 8] != _LZ4:
+            raise StoreFileError("it is compressed by an unknown method")
+        size, plain_size, _ = struct.unpack_from("<III", data, at + 9)
+        block = data[at + _LZ4_HEAD : at + _LZ4_HEAD + size]
+        if plain_size:
+            is_plain = data[at + 8] & 0xF0 == _LZ4_PLAIN
+            out.append(block if is_plain else codec.decompress(block, plain_size, asbytes=True))
+        at += _LZ4_HEAD + size
+    return b"".join(out)
