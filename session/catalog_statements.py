@@ -8,6 +8,7 @@ from stateplan.common.errors import StateplanError
 from stateplan.common.files import UrlError, absolute, place_of
 from stateplan.common.settings import Configuration
 from stateplan.common.types import LogicalType
+from stateplan.common.zone import local_time_zone
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.catalogs import Catalog
 from stateplan.planner.catalog.file_catalog import FILE
@@ -42,6 +43,7 @@ def connect_catalog(catalog: CatalogManager, host: Host, config: Configuration) 
     catalog.query_fields = query_fields
     catalog.open_catalog = open_for_session
     catalog.store = store
+    catalog.time_zone = lambda: local_time_zone(config.to_dict())
 
 
 def create_catalog(c: Context, node: nodes.CreateCatalog) -> TableResult:

@@ -46,6 +46,7 @@ from stateplan.planner.binding.scope import Relation, Scope, first_repeated
 from stateplan.planner.binding.table_aggregates import bind_table_aggregate
 from stateplan.planner.binding.table_functions import bind_function_join, is_function_join
 from stateplan.planner.binding.tables import scan_of
+from stateplan.planner.binding.time_travel import AS_OF, as_of, with_versions
 from stateplan.planner.binding.unnest import bind_unnest, nothing, with_names_of_scope, with_outer_rows
 from stateplan.planner.binding.user_functions import user_function
 from stateplan.planner.binding.values import Targets, bind_values, one_row
@@ -318,9 +319,8 @@ class QueryBinder:
     # FROM
 
     def _from(self, first: exp.Expr, joins: Sequence[exp.Expr], hints: TtlHints) -> tuple[Rel, Scope]:
+        first, joins = with_versions(first, joins, self.catalog, self.ctes, self.source)
         out = self._first(first, hints)
-        if first.args.get("version") is not None:
-            raise SqlError("SQL146.misplaced", place=self.place(first.args["version"]))
         for join in joins:
             if is_function_join(join.this):
                 out = bind_function_join(out, join, self.source, self.catalog.correlations)
@@ -479,6 +479,8 @@ class QueryBinder:
         options = read_options_hint(node.args.get("hints") or (), self.source)
         self.catalog.check_table(options, place)
         table = relation.with_options(options) if options else relation
+        if node.args.get(AS_OF) is not None:
+            table = as_of(node.args[AS_OF], table, self._constant, self.catalog.time_zone(), self.source)
         return scan_of(table, place, tuple(options.items()), self.duplicates), parts[-1], path
 
     def _view(self, view: CatalogView, place: Place, hints: TtlHints | None) -> Rel:

@@ -17,6 +17,8 @@ from sqlglot import exp
 
 from stateplan.common.errors import CatalogError, Place, SqlError, nearest
 from stateplan.common.types import LogicalType
+from stateplan.connectors.registry import known_connector
+from stateplan.connectors.time_travel import TimeTravel
 from stateplan.execnodes.specs import Distribution
 from stateplan.functions.rex import Rex
 from stateplan.planner.catalog.functions import Functions
@@ -240,7 +242,8 @@ class TableBuilder:
         """The options of the base table. A catalog that holds both tables adds its own options again."""
         name = self.catalog.qualify(parts_of(self.node.this), self.place(self.node.this)).catalog
         if base.temporary or self.node.args.get("temporary") or base.identifier.catalog != name:
-            return dict(base.options)
+            connector = known_connector(base.options)
+            return dict(connector.without_version(base.options) if isinstance(connector, TimeTravel) else base.options)
         return self.catalog.require_catalog(name).inherited_options(base.options)
 
     def _partitions(self, base: CatalogTable | None, strategies: Mapping[str, str]) -> tuple[str, ...]:

@@ -69,6 +69,7 @@ class CatalogManager:
         query_fields: name and type of the columns of a query, from the tables of a view of this catalog and the text
             that it was read from; raises StateplanError.
         store: the catalog store; None without one. Raises OptionError.
+        time_zone: the time zone of the session.
     """
 
     check_table: Callable[[Mapping[str, str], Place | None], None]
@@ -76,6 +77,7 @@ class CatalogManager:
     open_catalog: Callable[[str, CatalogDescriptor], Catalog]
     query_fields: Callable[[exp.Expr, CatalogManager, str], list[tuple[str, LogicalType]]]
     store: Callable[[], CatalogStore | None]
+    time_zone: Callable[[], str]
 
     def __init__(self, catalog: str = DEFAULT_CATALOG, database: str = DEFAULT_DATABASE) -> None:
         self._catalogs: dict[str, Catalog] = {catalog: MemoryCatalog(catalog, database)}
@@ -93,6 +95,7 @@ class CatalogManager:
         self.open_catalog = lambda name, descriptor: MemoryCatalog(name)
         self.query_fields = lambda query, catalog, source: []
         self.store = lambda: None
+        self.time_zone = lambda: "UTC"
 
     def as_permanent(self) -> CatalogManager:
         """A view of this catalog, for reading, in which temporary objects are not marked as such: a plan made from it
