@@ -20,12 +20,13 @@ def stored_tables(entries: Mapping[str, TableEntry]) -> tuple[StateTable, ...]:
 
 
 def short_names(tables: Sequence[StateTable]) -> dict[str, str]:
-    """For the name of each table a short one: the first table of a state is :data:`MAIN_TABLE`, where the others are
-    named after it."""
+    """For the name of each table a short one, which no other table of its state has: the first table of a state is
+    :data:`MAIN_TABLE`, where the others are named after it."""
     out: dict[str, str] = {}
     for slot in dict.fromkeys(t.slot for t in tables):
         mine = [t.name for t in tables if t.slot == slot]
         main = next((n for n in mine if all(o == n or o.startswith((f"{n}.", f"{n}-")) for o in mine)), None)
         for name in mine:
-            out[name] = name if main is None else MAIN_TABLE if name == main else name[len(main) + 1 :]
+            short = name if main is None else MAIN_TABLE if name == main else name[len(main) + 1 :]
+            out[name] = name if short == MAIN_TABLE and name != main else short
     return out
