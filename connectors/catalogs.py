@@ -71,6 +71,9 @@ class ExternalCatalog(ABC):
     def connect(self) -> None:  # noqa: B027 - nothing by default
         """Finds out whether it answers: when it is created, and when it becomes the current catalog."""
 
+    def refresh(self) -> None:  # noqa: B027 - nothing by default
+        """Called before each statement: what it was told before may be old."""
+
     @abstractmethod
     def databases(self) -> list[str]:
         """Names of the databases."""

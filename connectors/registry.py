@@ -35,6 +35,7 @@ def _instance(name: str, kind: Any) -> Any:
 
 _CONNECTORS = "stateplan.connectors."
 _FORMATS = _CONNECTORS + "formats."
+_STATE = "stateplan.plans.state."
 
 CONNECTORS: LazyTable[Connector] = LazyTable(
     {
@@ -73,13 +74,22 @@ FORMATS: LazyTable[Format] = LazyTable(
 """Format name to format, likewise."""
 
 CATALOGS: LazyTable[CatalogType] = LazyTable(
-    {"jdbc": _CONNECTORS + "jdbc.catalog:JdbcCatalogType", "delta": _CONNECTORS + "delta.catalog:DeltaCatalogType"},
+    {
+        "jdbc": _CONNECTORS + "jdbc.catalog:JdbcCatalogType",
+        "delta": _CONNECTORS + "delta.catalog:DeltaCatalogType",
+        "state": _STATE + "state_catalog:StateCatalogType",
+    },
     _instance,
 )
 """Type of catalog to what it is, likewise."""
 
 INTERNAL: LazyTable[Connector] = LazyTable(
-    {"*results*": _CONNECTORS + "results:Results", "in-memory": _CONNECTORS + "arrow:ArrowTable"}, _instance
+    {
+        "*results*": _CONNECTORS + "results:Results",
+        "in-memory": _CONNECTORS + "arrow:ArrowTable",
+        "state": _STATE + "state_connector:StateConnector",
+    },
+    _instance,
 )
 """Connectors of tables that no user creates."""
 

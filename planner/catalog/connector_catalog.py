@@ -47,6 +47,7 @@ class ConnectedCatalog(Catalog):
     def refresh(self) -> None:
         self._tables.clear()
         self._databases = None
+        self._catalog.refresh()
 
     def databases(self) -> list[str]:
         with self._lock:
