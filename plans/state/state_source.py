@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +32,9 @@ from stateplan.runtime.inspect.inspection import TableState
 from stateplan.runtime.inspect.state_scan import ACCESSED, EXPIRES, GROUP, KIND, Instant, Partitions, Slots, StateScan
 from stateplan.runtime.inspect.stored_state import StoredOperator
 from stateplan.runtime.spark.checkpoint_files import spark_operator
+
+_LARGE_ROW = 1024
+"""Bytes of a row of state, for those who want a few."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +92,20 @@ class StateSplit(Split):
 
     Attributes:
         instants: each micro-batch, and the instant that ages are counted from.
-        stores: see :class:`Slots`.
-        groups: the key groups.
-        bytes: about so many are read.
+        slots: of each :class:`Slots`, the stores, the key groups, and the bytes.
     """
 
     instants: list[list[int]]
-    stores: list[list[Any]]
-    groups: list[int]
-    bytes: int
+    slots: list[list[Any]]
+
+    @staticmethod
+    def of(instants: list[list[int]], slots: Sequence[Slots]) -> StateSplit:
+        return StateSplit(instants=instants, slots=[[[*map(list, s.stores)], list(s.groups), s.bytes] for s in slots])
 
     @property
-    def slots(self) -> Slots:
-        return Slots(tuple((int(n), str(w)) for n, w in self.stores), tuple(self.groups), self.bytes)
+    def key_groups(self) -> Iterator[Slots]:
+        for stores, groups, size in self.slots:
+            yield Slots(tuple((int(n), str(writer)) for n, writer in stores), tuple(groups), size)
 
 
 class StateSource(OffsetSource[StateSplit]):
@@ -129,19 +133,14 @@ class StateSource(OffsetSource[StateSplit]):
         """Raises CheckpointError CKPT045."""
         if start == end:
             return []
-        instants = _instants(end["instants"])
-        return [
-            StateSplit(
-                instants=end["instants"],
-                stores=[list(store) for store in slots.stores],
-                groups=list(slots.groups),
-                bytes=slots.bytes,
-            )
-            for slots in self._plan(instants)
-        ]
+        slots = self._plan(_instants(end["instants"]))
+        if self.scan.limit is not None:
+            return [StateSplit.of(end["instants"], slots)]
+        return [StateSplit.of(end["instants"], [some]) for some in slots]
 
     def size(self) -> int:
-        return sum(slots.bytes for slots in self._plan(self.instants))
+        size = sum(slots.bytes for slots in self._plan(self.instants))
+        return size if self.scan.limit is None else min(size, self.scan.limit * _LARGE_ROW)
 
     def _plan(self, instants: tuple[Instant, ...]) -> list[Slots]:
         return self.scan.plan(instants, self._partitions)
@@ -154,7 +153,7 @@ class StateSource(OffsetSource[StateSplit]):
 
     def read(self, split: StateSplit) -> Iterator[pl.DataFrame]:
         """Raises CheckpointError CKPT010 to CKPT013, CKPT045."""
-        yield from self.scan.frames(split.slots, _instants(split.instants), self._partitions)
+        yield from self.scan.frames(split.key_groups, _instants(split.instants), self._partitions)
 
 
 def _instants(pairs: list[list[int]]) -> tuple[Instant, ...]:

@@ -143,7 +143,7 @@ class StateScan:
         return frame.drop("@")
 
     def plan(self, instants: Sequence[Instant], cache: Partitions) -> list[Slots]:
-        """The key groups with rows of the table, by the files that hold them.
+        """The key groups with rows of the table that can have the keys, by the files that hold them.
 
         Args:
             instants: as for :meth:`frames`.
@@ -209,7 +209,7 @@ class StateScan:
 
     # ---- their rows --------------------------------------------------------------------------------------------
 
-    def frames(self, slots: Slots, instants: Sequence[Instant], cache: Partitions) -> Iterator[pl.DataFrame]:
+    def frames(self, slots: Iterable[Slots], instants: Sequence[Instant], cache: Partitions) -> Iterator[pl.DataFrame]:
         """The rows of some key groups.
 
         Args:
@@ -225,16 +225,17 @@ class StateScan:
         """
         remaining = self.limit
         with self._coded_errors(instants[-1]):
-            partitions = self._open(slots.stores, instants, cache)
-            for group in slots.groups:
-                rows = self._rows(group, partitions, instants)
-                if remaining is not None:
-                    rows = rows.head(remaining)
-                    remaining -= rows.height
-                for start in range(0, rows.height, _FRAME):
-                    yield self._shaped(rows[start : start + _FRAME], group)
-                if remaining == 0:
-                    return
+            for some in slots:
+                partitions = self._open(some.stores, instants, cache)
+                for group in some.groups:
+                    rows = self._rows(group, partitions, instants).with_columns(pl.lit(group, pl.Int32).alias(GROUP))
+                    if remaining is not None:
+                        rows = rows.head(remaining)
+                        remaining -= rows.height
+                    for start in range(0, rows.height, _FRAME):
+                        yield self._shaped(rows[start : start + _FRAME])
+                    if remaining == 0:
+                        return
 
     def _rows(self, group: int, partitions: Sequence[StorePartition], instants: Sequence[Instant]) -> pl.DataFrame:
         if len(instants) == 1:
@@ -298,10 +299,10 @@ class StateScan:
             late = pl.when(end.is_between(0, _END_OF_DATES)).then(end)
         return rows.with_columns(time.alias(ACCESSED), late.alias(EXPIRES))
 
-    def _shaped(self, rows: pl.DataFrame, group: int) -> pl.DataFrame:
+    def _shaped(self, rows: pl.DataFrame) -> pl.DataFrame:
         values = []
         for number, (name, dtype) in enumerate(self.output):
-            value = pl.lit(group, pl.Int32) if name == GROUP else pl.col(name)
+            value = pl.col(name)
             if name in (ACCESSED, EXPIRES):
                 value = value.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC")
             values.append(value.cast(dtype).alias(column(number)))
