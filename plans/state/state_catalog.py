@@ -56,7 +56,7 @@ class StateCatalog(ExternalCatalog):
         return f"StateCatalog({self.name!r}, {self._path!r})"
 
     def connect(self) -> None:
-        """Raises CheckpointError: as :meth:`CheckpointReader.read`."""
+        """Raises StateplanError: as :func:`open_checkpoint`."""
         self.refresh()
         self._reader()
 
@@ -65,12 +65,10 @@ class StateCatalog(ExternalCatalog):
 
     def _reader(self) -> CheckpointReader:
         """The checkpoint after its last micro-batch, the same for all tables of a statement."""
-        from stateplan.common.files import require_root
-        from stateplan.plans.state.reader import CheckpointReader
-
         if self._current is None:
-            require_root(self._path)
-            self._current = CheckpointReader.read(self._path)
+            from stateplan.plans.state.rooted_reader import open_checkpoint
+
+            self._current = open_checkpoint(self._path)
         return self._current
 
     def databases(self) -> list[str]:

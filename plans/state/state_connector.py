@@ -90,7 +90,7 @@ class StateConnector(Connector, TimeTravel):
             raise OptionError("OPT104", key=of_changes, owner="state table without $changes", place=place)
 
     def as_of_version(self, options: Mapping[str, str], version: int) -> Mapping[str, str]:
-        """Raises CheckpointError CKPT043, and as :meth:`CheckpointReader.read`."""
+        """Raises CheckpointError CKPT043, and as :func:`open_checkpoint`."""
         from stateplan.plans.state.kept_batches import commit_times
 
         reader = self._reader(options, version)
@@ -106,14 +106,12 @@ class StateConnector(Connector, TimeTravel):
         return {key: text for key, text in options.items() if key != LATEST}
 
     def _reader(self, options: Mapping[str, str], batch: int | None = None, at: int | None = None) -> CheckpointReader:
-        from stateplan.common.files import require_root
-        from stateplan.plans.state.reader import CheckpointReader
+        from stateplan.plans.state.rooted_reader import open_checkpoint
 
-        require_root(options[PATH])
-        return CheckpointReader.read(options[PATH], batch=batch, at=at)
+        return open_checkpoint(options[PATH], batch, at)
 
     def source(self, table: SourceTable) -> Source[Any]:
-        """Raises CheckpointError: as :meth:`CheckpointReader.read`; CKPT044, CKPT047, CKPT048, the checkpoint has no
+        """Raises CheckpointError: as :func:`open_checkpoint`; CKPT044, CKPT047, CKPT048, the checkpoint has no
         such state, or no such column."""
         from stateplan.plans.state.state_source import source_of
 

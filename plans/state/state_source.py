@@ -121,7 +121,7 @@ class StateSource(OffsetSource[StateSplit]):
     def __init__(self, scan: StateScan, instants: tuple[Instant, ...]) -> None:
         self.scan = scan
         self.instants = instants
-        self._partitions = Partitions()
+        self._partitions = Partitions(reads_ahead=True)
 
     def initial_offset(self) -> Offset:
         return {}

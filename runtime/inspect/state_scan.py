@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,17 +21,19 @@ import polars as pl
 from stateplan.common.changelog import column
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath
+from stateplan.common.roots import current_roots, hold
 from stateplan.common.ttl import NEVER
 from stateplan.connectors.formats.base import countable
 from stateplan.runtime.hashing import hash_rows, key_groups, partition_of, slot_label
-from stateplan.runtime.inspect.state_figures import UNDATED, current_rows
+from stateplan.runtime.inspect.newest_rows import newest_rows
+from stateplan.runtime.inspect.state_figures import UNDATED
 from stateplan.runtime.inspect.stored_state import SlotStates, StoredOperator
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.sorted_tables import StoreFileError
 from stateplan.runtime.spark.state_store import StorePartition, StoreVersion, store_versions
-from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.runtime.state.runs import HASH, TOMBSTONE, WRITE_TIME, RunInfo
+from stateplan.runtime.state.keyed_state import MemoryRunStore
+from stateplan.runtime.state.runs import RunInfo
 from stateplan.runtime.state.ttl_access import expiry_clock
 
 ACCESSED, EXPIRES, GROUP, KIND = "@access_time", "@expires_at", "@key_group", "@rowkind"
@@ -38,7 +41,6 @@ ACCESSED, EXPIRES, GROUP, KIND = "@access_time", "@expires_at", "@key_group", "@
 
 _OWN = (ACCESSED, EXPIRES, GROUP, KIND)
 _END_OF_DATES = 253_402_300_799_999
-_OF_RUNS = (ACCESS_TIME, HASH, TOMBSTONE, WRITE_TIME)
 _FRAME = 250_000
 """Rows of a frame at most."""
 _OLD = "@old."
@@ -73,9 +75,14 @@ class Slots:
 
 
 class Partitions:
-    """The partitions of state that a process has opened."""
+    """The partitions of state that a process has opened.
 
-    def __init__(self) -> None:
+    Args:
+        reads_ahead: whether a second thread reads a key group while the rows of another one are in use.
+    """
+
+    def __init__(self, reads_ahead: bool = False) -> None:
+        self.reads_ahead = reads_ahead
         self._partitions: dict[StoreVersion, StorePartition] = {}
 
     def of(self, version: StoreVersion) -> StorePartition:
@@ -225,17 +232,40 @@ class StateScan:
         """
         remaining = self.limit
         with self._coded_errors(instants[-1]):
-            for some in slots:
-                partitions = self._open(some.stores, instants, cache)
-                for group in some.groups:
-                    rows = self._rows(group, partitions, instants).with_columns(pl.lit(group, pl.Int32).alias(GROUP))
-                    if remaining is not None:
-                        rows = rows.head(remaining)
-                        remaining -= rows.height
-                    for start in range(0, rows.height, _FRAME):
-                        yield self._shaped(rows[start : start + _FRAME])
+            for group, rows in self._groups(slots, instants, cache):
+                some_rows = rows if remaining is None else rows.head(remaining)
+                for start in range(0, some_rows.height, _FRAME):
+                    yield self._shaped(some_rows[start : start + _FRAME], group)
+                if remaining is not None:
+                    remaining -= some_rows.height
                     if remaining == 0:
                         return
+
+    def _groups(
+        self, slots: Iterable[Slots], instants: Sequence[Instant], cache: Partitions
+    ) -> Iterator[tuple[int, pl.DataFrame]]:
+        """The rows of each key group. While the rows of one are in use, those of the next one are read."""
+
+        def read(stores: tuple[tuple[int, str], ...], group: int) -> pl.DataFrame:
+            return self._rows(group, self._open(stores, instants, cache), instants)
+
+        groups = [(some.stores, group) for some in slots for group in some.groups]
+        if not cache.reads_ahead or self.limit is not None:
+            yield from ((group, read(stores, group)) for stores, group in groups)
+            return
+        roots = current_roots()
+
+        def read_elsewhere(stores: tuple[tuple[int, str], ...], group: int) -> pl.DataFrame:
+            hold(roots)
+            return read(stores, group)
+
+        with ThreadPoolExecutor(1) as pool:
+            pending = pool.submit(read_elsewhere, *groups[0]) if groups else None
+            for number, (_, group) in enumerate(groups):
+                assert pending is not None
+                rows = pending.result()
+                pending = pool.submit(read_elsewhere, *groups[number + 1]) if number + 1 < len(groups) else None
+                yield group, rows
 
     def _rows(self, group: int, partitions: Sequence[StorePartition], instants: Sequence[Instant]) -> pl.DataFrame:
         if len(instants) == 1:
@@ -244,69 +274,67 @@ class StateScan:
         return _changes(self.table, before, after)
 
     def _state_rows(self, group: int, partition: StorePartition, instant: Instant) -> pl.DataFrame:
-        """The rows of the table in a key group, with the columns that are needed, ``@t`` and ``@expires``."""
-        columns = self._columns(with_all=KIND in dict(self.output))
+        """The rows of the table in a key group, with the columns that are needed."""
+        columns = self._columns
         label = slot_label(self.first + group)
-        store = MemoryRunStore()
         text = partition.manifests.get(label)
-        slots = SlotStates((self.operator,), {label: (0, group)}, {label: text or ""}, instant.now)
         if text is None:
-            return self._timed(pl.DataFrame(schema=self._schema(columns)), None, 0)
+            return pl.DataFrame(schema=self._schema(columns))
+        store = MemoryRunStore()
         store.values.update(partition.runs(label, self._ids(text)))
+        slots = SlotStates((self.operator,), {label: (0, group)}, {label: text}, instant.now)
         _, _, state = slots.state(label, store)
-        config = self.operator.configs[self.place]
-        clock, ttl = expiry_clock(config, instant.now, state.time.watermark)
-        cut = None if ttl == NEVER else clock - ttl
-        rows = self._newest(state, columns)
-        if cut is not None and not self.with_expired:
-            rows = rows.filter(pl.col(ACCESS_TIME) > cut)
-        return self._timed(rows, cut, config.ttl)
+        cut = None
+        if not self.with_expired:
+            config = self.operator.configs[self.place]
+            clock, ttl = expiry_clock(config, instant.now, state.time.watermark)
+            cut = None if ttl == NEVER else clock - ttl
+        combinations = self._combinations(self.table.lookup)
+        if combinations is not None:
+            rows = state.lookup(self.table, combinations, 0, NEVER)
+            rows = rows if cut is None else rows.filter(pl.col(ACCESS_TIME) > cut)
+            return rows.select(columns)
+        runs = [frame for _, frame in state.runs(self.table)]
+        return newest_rows(self.table, runs, columns, cut) if runs else pl.DataFrame(schema=self._schema(columns))
 
     def _ids(self, manifest: str) -> frozenset[str]:
         """The stored values of the table's runs."""
         return frozenset(f"{part.id}/{n}" for part in self._parts(manifest) for n in range(part.chunks))
 
-    def _columns(self, with_all: bool) -> list[str]:
-        """The columns of the table that are needed."""
-        own = [name for name, _ in self.output if name not in _OWN]
-        names = [*self.table.identity, *own, *self.keys, *(self.table.schema if with_all else ())]
-        return list(dict.fromkeys(names))
+    @property
+    def _columns(self) -> list[str]:
+        """The columns of a run that are needed, at least one; of changes all, to compare them."""
+        names = {name for name, _ in self.output}
+        own = [*self.table.schema] if KIND in names else [name for name, _ in self.output if name not in _OWN]
+        return list(dict.fromkeys([*own, *([ACCESS_TIME] if not own or names & {ACCESSED, EXPIRES} else [])]))
 
     def _schema(self, columns: Iterable[str]) -> dict[str, pl.DataType]:
-        return {**{name: self.table.schema[name] for name in columns}, ACCESS_TIME: pl.Int64()}
+        types = {**self.table.schema, ACCESS_TIME: pl.Int64()}
+        return {name: types[name] for name in columns}
 
-    def _newest(self, state: KeyedState, columns: Sequence[str]) -> pl.DataFrame:
-        """The newest version of each row that is not a tombstone; where the values of all lookup columns are known, of
-        rows with their hash."""
-        table = self.table
-        combinations = self._combinations(table.lookup)
-        names = [*columns, ACCESS_TIME]
-        if combinations is not None:
-            return state.lookup(table, combinations, 0, NEVER).select(names)
-        frames = []
-        for _, frame in state.runs(table):
-            frames.append(frame.select(*columns, *(n for n in _OF_RUNS if n in frame.columns)))
-        if not frames:
-            return pl.DataFrame(schema=self._schema(columns))
-        return current_rows(table, frames).select(names)
-
-    def _timed(self, rows: pl.DataFrame, cut: int | None, ttl: int) -> pl.DataFrame:
-        """The rows with the columns that follow from the time of their last access."""
-        time = pl.when(pl.col(ACCESS_TIME) < UNDATED).then(pl.col(ACCESS_TIME))
-        late = pl.lit(None, pl.Int64)
-        if ttl != NEVER and ttl < _END_OF_DATES:
-            end = time + ttl
-            late = pl.when(end.is_between(0, _END_OF_DATES)).then(end)
-        return rows.with_columns(time.alias(ACCESSED), late.alias(EXPIRES))
-
-    def _shaped(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _shaped(self, rows: pl.DataFrame, group: int) -> pl.DataFrame:
+        """The columns to return. What is the same in all rows is added first: a selection of constants has one row."""
+        if not self.output:
+            return countable(pl.DataFrame(height=rows.height))
+        ttl = self.operator.configs[self.place].ttl
+        names = {name for name, _ in self.output}
+        if GROUP in names:
+            rows = rows.with_columns(pl.Series(GROUP, [group], pl.Int32).new_from_index(0, rows.height))
         values = []
         for number, (name, dtype) in enumerate(self.output):
-            value = pl.col(name)
-            if name in (ACCESSED, EXPIRES):
-                value = value.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC")
+            value = _instant(name, ttl) if name in (ACCESSED, EXPIRES) else pl.col(name)
             values.append(value.cast(dtype).alias(column(number)))
-        return rows.select(values) if values else countable(pl.DataFrame(height=rows.height))
+        return rows.select(values)
+
+
+def _instant(name: str, ttl: int) -> pl.Expr:
+    """When a row was last accessed, or when it expires; NULL for never."""
+    time = pl.when(pl.col(ACCESS_TIME) < UNDATED).then(pl.col(ACCESS_TIME))
+    if name == EXPIRES:
+        lasts = ttl == NEVER or ttl >= _END_OF_DATES
+        end = time + (0 if lasts else ttl)
+        time = pl.when(pl.lit(not lasts) & end.is_between(0, _END_OF_DATES)).then(end)
+    return time.cast(pl.Datetime("ms")).dt.replace_time_zone("UTC")
 
 
 def _changes(table: StateTable, before: pl.DataFrame, after: pl.DataFrame) -> pl.DataFrame:

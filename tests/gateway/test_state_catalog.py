@@ -84,3 +84,20 @@ def test_a_checkpoint_outside_of_the_roots_is_refused(places: Places) -> None:
                 f"CREATE TABLE t (k INT) WITH ('connector' = 'state', 'state.path' = '{places.outside.folder}', "
                 "'operator.uid' = 'x', 'state.name' = 'leftState')"
             )
+
+
+def test_a_link_in_a_checkpoint_leads_nowhere_else(places: Places, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("a secret")
+    plan = places.inside.folder / "plan.json"
+    text = plan.read_text()
+    plan.unlink()
+    plan.symlink_to(secret)
+    try:
+        with dbapi.connect(places.endpoint) as connection, connection.cursor() as cursor:
+            with pytest.raises(dbapi.DatabaseError, match="GW012") as error:
+                create(cursor, "s", places.inside.folder)
+            assert "a secret" not in str(error.value)
+    finally:
+        plan.unlink()
+        plan.write_text(text)
