@@ -140,9 +140,9 @@ class StorePartition:
         return numbers, [_table(self.version.folder / "SSTs" / name, size) for name, size in files]
 
     @cached_property
-    def _changes(self) -> dict[bytes, bytes | None]:
+    def _changes(self) -> dict[bytes, memoryview | None]:
         """What the changelogs put in place of a key; None if they removed it."""
-        changes: dict[bytes, bytes | None] = {}
+        changes: dict[bytes, memoryview | None] = {}
         for version in self._chain[1]:
             with _naming(version.file("changelog")) as path:
                 changes.update(_Changelog.of(path).records())
@@ -161,7 +161,7 @@ class StorePartition:
                 if change is None:
                     values.pop(key, None)
                 else:
-                    values[key] = memoryview(change)
+                    values[key] = change
         return values
 
     def _range(self, variable: str, within: bytes = b"") -> tuple[bytes, bytes]:
@@ -254,15 +254,13 @@ class _Changelog:
         size = int.from_bytes(self._data[at : at + 2], "big")
         return bytes(self._data[at + 2 : at + 2 + size]).decode(), at + 2 + size
 
-    def _sized(self, at: int) -> tuple[bytes, int]:
-        size = int.from_bytes(self._data[at : at + 4], "big", signed=True)
-        if size < 0:
-            return b"", at + 4
+    def _sized(self, at: int) -> tuple[memoryview, int]:
+        size = max(0, int.from_bytes(self._data[at : at + 4], "big", signed=True))
         if at + 4 + size > len(self._data):
             raise StoreFileError("it ends too early")
-        return bytes(self._data[at + 4 : at + 4 + size]), at + 4 + size
+        return self._data[at + 4 : at + 4 + size], at + 4 + size
 
-    def records(self) -> Iterator[tuple[bytes, bytes | None]]:
+    def records(self) -> Iterator[tuple[bytes, memoryview | None]]:
         """Keys, and what is put there; None if they are removed."""
         at = self._start
         while at < len(self._data):
@@ -273,7 +271,7 @@ class _Changelog:
                 raise StoreFileError(f"it has records of the unknown kind {kind}")
             key, at = self._sized(at + 1)
             value, at = self._sized(at)
-            yield key, value if kind == _PUT else None
+            yield bytes(key), value if kind == _PUT else None
         raise StoreFileError("it ends too early")
 
 
