@@ -44,6 +44,16 @@ _END_OF_DATES = 253_402_300_799_999
 _FRAME = 250_000
 """Rows of a frame at most."""
 _OLD = "@old."
+_WIDTH = 8
+_WIDTHS: dict[Any, int] = {
+    **dict.fromkeys((pl.Boolean, pl.Int8), 1),
+    pl.Int16: 2,
+    **dict.fromkeys((pl.Int32, pl.Float32, pl.Date), 4),
+    **dict.fromkeys((pl.Int64, pl.UInt64, pl.Float64, pl.Datetime, pl.Time, pl.Duration), _WIDTH),
+}
+"""Bytes of a value of a column of fixed width."""
+_OWN_WIDTH = 17
+"""Bytes of the hash, the time and the tombstone of a stored row."""
 
 
 @dataclass(frozen=True)
@@ -195,9 +205,13 @@ class StateScan:
             return [RunInfo("", *([0] * 13))]  # reading it says what is wrong
 
     def _row_width(self, part: RunInfo) -> int:
-        """Bytes of a row of a part in the columns that are returned, about."""
-        own = sum(name in _OWN for name, _ in self.output)
-        return part.width * (len(self.output) - own) // max(1, len(self.table.columns)) + 8 * own
+        """Bytes of a row of a part in the columns that are returned, about. What is left of a stored row beside columns
+        of fixed width belongs to the others, in equal shares."""
+        schema = self.table.schema
+        others = [name for name, dtype in schema.items() if dtype not in _WIDTHS]
+        rest = part.width - sum(_WIDTHS[dtype] for dtype in schema.values() if dtype in _WIDTHS) - _OWN_WIDTH
+        share = max(1, rest // max(1, len(others)))
+        return sum(share if name in others else _WIDTHS.get(dtype, _WIDTH) for name, dtype in self.output)
 
     def _open(
         self, stores: Iterable[tuple[int, str]], instants: Sequence[Instant], cache: Partitions

@@ -16,6 +16,7 @@ from stateplan.plans.state import StateOf
 from stateplan.runtime.inspect.inspection import TableState
 from stateplan.runtime.inspect.state_figures import cut_of
 from stateplan.runtime.inspect.state_rows import table_rows
+from stateplan.runtime.inspect.state_scan import Slots, StateScan
 from stateplan.runtime.kernel import ACCESS_TIME
 from stateplan.runtime.spark.state_store import StorePartition
 from stateplan.runtime.state.keyed_state import KeyedState
@@ -235,3 +236,32 @@ def test_a_limit_reads_no_more_than_it_needs(tmp_path: Path, monkeypatch: pytest
     shown.open()
     rows, slots = reads(shown, monkeypatch, "SELECT * FROM s.job.`join.left` LIMIT 1")
     assert (rows, slots) == (1, 1)
+
+
+def test_what_a_query_reads_decides_where_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    original = StateScan.plan
+
+    def counted(scan: StateScan, *arguments: Any) -> list[Slots]:
+        slots = original(scan, *arguments)
+        sizes.append(sum(some.bytes for some in slots))
+        return slots
+
+    monkeypatch.setattr(StateScan, "plan", counted)
+    shown = Shown(tmp_path, QUERIES["join"], batches=9)
+    shown.open()
+
+    def size(query: str) -> int:
+        sizes.clear()
+        shown.sql(f"{query} s.job.`join.left`{' WHERE k = 3' if 'key' in query else ''}".replace(" key", ""))
+        return sizes[0]
+
+    everything, one_column, one_key = (
+        size("SELECT * FROM"),
+        size("SELECT COUNT(*) AS n FROM"),
+        size("SELECT key * FROM"),
+    )
+    height = shown.sql("SELECT k FROM s.job.`join.left`").height
+    assert one_column == 4 * height
+    assert one_key < everything / 2
+    assert everything > 6 * one_column
