@@ -141,7 +141,7 @@ class StateSource(OffsetSource[StateSplit]):
         return [StateSplit.of(end["instants"], [some]) for some in slots]
 
     def size(self) -> int:
-        """What to compare with the size of files: columns of state are read in a fraction of the time of as much text."""
+        """Bytes to compare with those of files: columns of state are read in a fraction of the time of as much text."""
         size = sum(slots.bytes for slots in self._plan(self.instants)) // _FASTER
         return size if self.scan.limit is None else min(size, self.scan.limit * _LARGE_ROW)
 

@@ -231,6 +231,37 @@ def test_conditions_on_the_key_leave_slots_out(
     assert slots == groups or groups == 2
 
 
+TYPED_KEYS = {
+    "DECIMAL(10, 2)": ("CAST(k AS DECIMAL(10, 2))", "{}"),
+    "STRING": ("CAST(k AS STRING)", "'{}'"),
+    "BIGINT": ("CAST(k AS BIGINT)", "{}"),
+    "DATE": ("DATE '2024-01-01' + k * INTERVAL '1' DAY", "DATE '{}'"),
+    "TIMESTAMP(3)": ("TIMESTAMP '2024-01-01 00:00:00.000' + k * INTERVAL '1' SECOND", "TIMESTAMP '{}'"),
+    "DOUBLE": ("CAST(k AS DOUBLE)", "{}"),
+    "BOOLEAN": ("k > 9", "{}"),
+}
+"""Types of keys: an expression that makes one of an INT, and how a value is written in SQL."""
+
+
+@pytest.mark.parametrize("key_type", TYPED_KEYS)
+def test_keys_of_each_type_find_their_rows(key_type: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expression, literal = TYPED_KEYS[key_type]
+    query = Query(f"SELECT t, COUNT(*) FROM (SELECT {expression} AS t FROM a) GROUP BY t", f"t {key_type}, n BIGINT")
+    shown = Shown(tmp_path, query, batches=9)
+    shown.open()
+    everything = shown.sql("SELECT * FROM s.job.`group-aggregate`")
+    for value in everything["t"].to_list()[:4]:
+        condition = f"t = {literal.format(value)}"
+        rows, slots = reads(shown, monkeypatch, f"SELECT * FROM s.job.`group-aggregate` WHERE {condition}")
+        assert rows == 1, condition
+        assert slots <= (GROUPS if key_type in ("DOUBLE", "BOOLEAN") else 1), condition
+    if key_type in ("DECIMAL(10, 2)", "BIGINT"):
+        other = "SELECT * FROM s.job.`group-aggregate` WHERE t = 3.005"
+        assert shown.sql(other).height == 0
+        whole = shown.sql("SELECT * FROM s.job.`group-aggregate` WHERE t = 3.000")
+        assert whole.height == everything.filter(pl.col("t") == 3).height
+
+
 def test_a_limit_reads_no_more_than_it_needs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = Shown(tmp_path, QUERIES["join"], batches=9)
     shown.open()
