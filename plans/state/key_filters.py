@@ -78,11 +78,18 @@ def _equal_value(field: InputRef, constant: Literal) -> _Choice | None:
     """The value of the field's type that equals a constant; None if there is no such value, or it is not known."""
     with contextlib.suppress(StateplanError, pl.exceptions.PolarsError, OverflowError, TypeError, ValueError):
         if _comparable(field.type, constant.type):
-            value = evaluate(constant)
+            value = _value(constant)
             own_value = pl.Series([value]).cast(field.type.polars(), strict=True).item()
             if own_value == value or (isinstance(own_value, Decimal) and own_value == Decimal(value)):
                 return field.index, (own_value,)
     return None
+
+
+def _value(constant: Literal) -> Any:
+    """The value of a constant; without a program for what a long IN mostly consists of."""
+    if constant.type.is_integer:
+        return int(constant.value)
+    return str(constant.value) if constant.type.root in _TEXTS else evaluate(constant)
 
 
 def _comparable(field: LogicalType, constant: LogicalType) -> bool:
