@@ -183,8 +183,8 @@ def source_of(reader: CheckpointReader, table: SourceTable) -> StateSource:
     own_columns = {c.column for c in schema.columns}
     fields = [(columns[name], data_type.polars()) for name, data_type in table.fields]
     own_columns = {c.column for c in schema.columns}
-    choices = ((fields[i][0], values) for i, values in values_by_field(table.filters).items())
-    keys = {name: values for name, values in choices if name in own_columns}
+    choices = {fields[i][0]: values for i, values in values_by_field(table.filters).items()}
+    keys = {name: values for name, values in choices.items() if name in own_columns}
     entry = state.operator.entry
     tables = [t.table.name for t in state.operator.tables]
     scan = StateScan(
@@ -199,6 +199,7 @@ def source_of(reader: CheckpointReader, table: SourceTable) -> StateSource:
         schema.routing,
         keys,
         table.limit if not table.filters else None,
+        frozenset(choices[GROUP]) if GROUP in choices else None,
     )
     return StateSource(scan, _instants_of(reader, table, is_changes))
 

@@ -74,7 +74,7 @@ class Slots:
     """Key groups of one operator whose state is in the same files.
 
     Attributes:
-        stores: per instant, the number of Spark's partition, and which attempt wrote it; None if it has no state yet.
+        stores: per instant, the number of Spark's partition, and which attempt wrote it.
         groups: the key groups.
         bytes: about so many are to be read.
     """
@@ -121,6 +121,7 @@ class StateScan:
         routing: the columns whose values decide the key group of a row; None if that is not known.
         keys: per column, the values of which a row has one; columns with any value are not among them.
         limit: how many rows are enough; None for all.
+        groups: the key groups that are wanted; None for all.
     """
 
     folder: AnyPath
@@ -134,6 +135,7 @@ class StateScan:
     routing: tuple[str, ...] | None = None
     keys: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     limit: int | None = None
+    groups: frozenset[int] | None = None
 
     @property
     def table(self) -> StateTable:
@@ -142,12 +144,15 @@ class StateScan:
     # ---- which key groups --------------------------------------------------------------------------------------
 
     @property
-    def selected_groups(self) -> frozenset[int] | None:
-        """The key groups that can have rows with the keys; None for all."""
+    def selected_groups(self) -> frozenset[int]:
+        """The key groups that are wanted, and can have rows with the keys."""
+        groups = frozenset(range(self.key_groups))
+        if self.groups is not None:
+            groups &= self.groups
         combinations = None if self.routing is None else self._combinations(self.routing)
         if combinations is None:
-            return None
-        return frozenset(key_groups(hash_rows(combinations, self.routing or ()), self.key_groups).tolist())
+            return groups
+        return groups & frozenset(key_groups(hash_rows(combinations, self.routing or ()), self.key_groups).tolist())
 
     def _combinations(self, columns: Sequence[str]) -> pl.DataFrame | None:
         """All values of some columns that rows can have; None if one of them may have any."""
@@ -169,12 +174,11 @@ class StateScan:
         Raises:
             CheckpointError: CKPT045.
         """
-        groups = self.selected_groups
         by_stores: dict[tuple[tuple[int, str], ...], list[int]] = {}
         with self._coded_errors(instants[-1]):
             spark = SparkCheckpoint.of(self.folder)
             versions = [store_versions(spark, self.number, instant.batch) for instant in instants]
-            for group in range(self.key_groups) if groups is None else sorted(groups):
+            for group in sorted(self.selected_groups):
                 label = slot_label(self.first + group)
                 places = [partition_of(label, len(v)) for v in versions]
                 stores = tuple((place, v[place].writer) for place, v in zip(places, versions, strict=True))

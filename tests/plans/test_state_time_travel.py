@@ -155,7 +155,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
 )
 def test_refusals_have_a_code(shown: Shown, statement: str, code: str, text: str) -> None:
     with pytest.raises(StateplanError) as error:
-        shown.environment.execute_sql(statement).collect()
+        list(shown.environment.execute_sql(statement).collect())
     assert error.value.code == code
     assert text in str(error.value)
 
@@ -167,11 +167,18 @@ def test_checkpoints_that_cannot_be_read_have_their_codes(tmp_path: Path) -> Non
     def refused() -> StateplanError:
         with pytest.raises(StateplanError) as error:
             environment.execute_sql(f"CREATE CATALOG s WITH ('type' = 'state', 'path' = '{shown.folder}')")
-            environment.execute_sql("SELECT * FROM s.job.`join.left`").collect()
+            query = "SELECT k FROM s.job.`join.left` UNION ALL SELECT k FROM s.job.`join.right`"
+            list(environment.execute_sql(query).collect())
         if "s" in environment.list_catalogs():
             environment.execute_sql("DROP CATALOG s")
         return error.value
 
+    for log in (shown.folder / "spark" / "state").rglob("2_*.changelog"):
+        data = log.read_bytes()
+        log.write_bytes(data.replace(b"ARROW1\0\0", b"ARROW2\0\0"))
+    run = refused()
+    assert run.code == "CKPT012"
+    assert "join" in run.message and "key group" in run.message
     for log in (shown.folder / "spark" / "state").rglob("2_*.changelog"):
         log.write_bytes(log.read_bytes()[:-40])
     damaged = refused()
