@@ -180,7 +180,6 @@ def source_of(reader: CheckpointReader, table: SourceTable) -> StateSource:
     for name, _ in table.fields:
         if name not in columns:
             raise CheckpointError("CKPT048", name=name, by_label=", ".join(columns), hint=nearest(name, columns))
-    own_columns = {c.column for c in schema.columns}
     fields = [(columns[name], data_type.polars()) for name, data_type in table.fields]
     own_columns = {c.column for c in schema.columns}
     choices = {fields[i][0]: values for i, values in values_by_field(table.filters).items()}
