@@ -30,8 +30,8 @@ from stateplan.runtime.inspect.state_figures import UNDATED
 from stateplan.runtime.inspect.stored_state import SlotStates, StoredOperator
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.runtime.spark.sorted_tables import StoreFileError
 from stateplan.runtime.spark.state_store import StorePartition, StoreVersion, store_versions
+from stateplan.runtime.spark.store_snapshot import StoreFileError
 from stateplan.runtime.state.keyed_state import MemoryRunStore
 from stateplan.runtime.state.runs import RunInfo
 from stateplan.runtime.state.ttl_access import expiry_clock

@@ -16,10 +16,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import mmap
 import struct
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +29,7 @@ import pyarrow as pa
 from stateplan.common.files import rooted_path
 from stateplan.common.paths import AnyPath
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
-from stateplan.runtime.spark.sorted_tables import SortedTable, StoreFileError
+from stateplan.runtime.spark.store_snapshot import StoreFileError, StoreSnapshot
 
 _LZ4, _ZSTD = b"LZ4Block", b"\x28\xb5\x2f\xfd"
 _LZ4_HEAD = 21
@@ -127,17 +126,17 @@ class StorePartition:
         raise StoreFileError(f"{last.folder} has no snapshot at or before version {last.version}")
 
     @cached_property
-    def _snapshot(self) -> tuple[dict[str, int], list[SortedTable]]:
-        """The numbers of the variables, and the files of RocksDB."""
+    def _snapshot(self) -> tuple[dict[str, int], StoreSnapshot]:
+        """The numbers of the variables, and the database."""
         path = self._chain[0].file("zip")
-        with _naming(path):
-            with zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
-                facts = json.loads(archive.read("metadata").decode().partition("\n")[2])
+        with _naming(path), zipfile.ZipFile(io.BytesIO(path.read_bytes())) as archive:
+            facts = json.loads(archive.read("metadata").decode().partition("\n")[2])
             numbers = {str(name): int(n) for name, n in facts["columnFamilyMapping"].items()}
-            files = [(f["dfsSstFileName"], int(f["sizeBytes"])) for f in facts["sstFiles"]]
-        if not {_MANIFEST, _RUNS} <= numbers.keys():
-            raise StoreFileError(f"{path}: it has no lists of runs")
-        return numbers, [_table(self.version.folder / "SSTs" / name, size) for name, size in files]
+            if not {_MANIFEST, _RUNS} <= numbers.keys():
+                raise StoreFileError("it has no lists of runs")
+            folder = self.version.folder / "SSTs"
+            files = {f["localFileName"]: (folder / f["dfsSstFileName"], int(f["sizeBytes"])) for f in facts["sstFiles"]}
+            return numbers, StoreSnapshot(archive, files)
 
     @cached_property
     def _changes(self) -> dict[bytes, memoryview | None]:
@@ -148,19 +147,17 @@ class StorePartition:
                 changes.update(_Changelog.of(path).records())
         return changes
 
-    def _values(self, low: bytes, high: bytes) -> dict[bytes, memoryview]:
-        """The values of the keys from ``low`` to before ``high``."""
-        newest: dict[bytes, tuple[int, memoryview | None]] = {}
-        for table in self._snapshot[1]:
-            for key, number, value in table.scan(low, high):
-                if key not in newest or newest[key][0] < number:
-                    newest[key] = number, value
-        values = {key: value for key, (_, value) in newest.items() if value is not None}
+    def _values(
+        self, low: bytes, high: bytes, wants: Callable[[bytes], bool] | None = None
+    ) -> dict[bytes, bytes | memoryview]:
+        """The values of the keys from ``low`` to before ``high``; of those that are wanted, where that is said."""
+        with _naming(self._chain[0].file("zip")):
+            values: dict[bytes, bytes | memoryview] = dict(self._snapshot[1].scan(low, high, wants))
         for key, change in self._changes.items():
             if low <= key < high:
                 if change is None:
                     values.pop(key, None)
-                else:
+                elif wants is None or wants(key):
                     values[key] = change
         return values
 
@@ -186,25 +183,26 @@ class StorePartition:
             ids: those that are needed; all by default.
         """
         start = struct.pack("<IB8xII8xi4x", _SLOT_ROW, 0, 16, 16, slot)
-        out = {}
-        for key, value in self._values(*self._range(_RUNS, start)).items():
-            row = memoryview(key)[2 + 4 + _SLOT_ROW :]
-            nested = _only_field(row)
-            size, offset = struct.unpack_from("<II", nested, 8)
-            run = bytes(nested[offset : offset + size]).decode()
-            if ids is None or run in ids:
-                out[run] = bytes(_only_field(value))
-        return out
+        wants = None if ids is None else lambda key: _run_of(key) in ids
+        values = self._values(*self._range(_RUNS, start), wants)
+        return {_run_of(key): bytes(_only_field(value)) for key, value in values.items()}
 
 
-def _only_field(row: memoryview) -> memoryview:
+def _run_of(key: bytes) -> str:
+    """The id of a run, of the key of its stored value."""
+    nested = _only_field(memoryview(key)[2 + 4 + _SLOT_ROW :])
+    size, offset = struct.unpack_from("<II", nested, 8)
+    return bytes(nested[offset : offset + size]).decode()
+
+
+def _only_field(row: bytes | memoryview) -> memoryview:
     """The bytes of the only field of a row of Spark, behind the byte of its version."""
     if len(row) < 17 or row[0] != 0:
         raise StoreFileError("a row of Spark's state store has another form")
     size, offset = struct.unpack_from("<II", row, 9)
     if 1 + offset + size > len(row):
         raise StoreFileError("a row of Spark's state store is too short")
-    return row[1 + offset : 1 + offset + size]
+    return memoryview(row)[1 + offset : 1 + offset + size]
 
 
 @contextlib.contextmanager
@@ -218,19 +216,6 @@ def _naming(path: AnyPath) -> Iterator[AnyPath]:
         raise StoreFileError(f"{path}: {cause}" if str(path) not in str(cause) else str(cause)) from cause
     except (ValueError, LookupError, TypeError, AttributeError, struct.error, zipfile.BadZipFile) as cause:
         raise StoreFileError(f"{path} is damaged ({str(cause)[:100]})") from cause
-
-
-def _table(path: AnyPath, size: int) -> SortedTable:
-    """A file of RocksDB; mapped into memory if it is on local disk."""
-    with _naming(path):
-        if not isinstance(path, Path):
-            data: Any = path.read_bytes()
-        else:
-            with open(rooted_path(str(path)), "rb") as file:
-                data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        if len(data) != size:
-            raise StoreFileError(f"it has {len(data)} bytes instead of {size}")
-        return SortedTable(data)
 
 
 class _Changelog:

@@ -12,7 +12,7 @@ from stateplan.runtime.hashing import partition_of
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.spark.checkpoint_files import spark_operator
 from stateplan.runtime.translate import translate
-from tests.runtime.store_files import changelog, manifest_entry, run_entry, snapshot, sorted_table
+from tests.runtime.store_files import changelog, manifest_entry, run_entry, snapshot
 from tests.support.local import LocalRun
 
 _FIRST = "start"
@@ -74,9 +74,7 @@ class StateWriter:
         name = f"{version}_{writer}.changelog"
         (folder / name).write_bytes(changelog(changes, lineage, plain=version % 2 == 0))
         if version % self.snapshots == 0:
-            old = sorted_table([(k, 1, v) for k, v in before.items()])
-            new = sorted_table([(k, 2, v) for k, v in changes.items()], codec=None)
-            snapshot(folder, version, writer, {f"a{version}.sst": old, f"b{version}.sst": new})
+            snapshot(folder, version, writer, [before, changes])
             lineage = []
         self.lineage[place] = [*lineage, (version, writer)]
         self.stored[place] = now

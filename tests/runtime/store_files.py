@@ -4,85 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 import struct
+import tempfile
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+from rocksdict import Options, Rdict
 
 from stateplan.common.paths import AnyPath
 
 MANIFEST, RUNS = 2, 3
-_MAGIC = 0x88E241B785F4CFF7
-_TRAILER = b"\0" * 4
 
-Entries = Iterable[tuple[bytes, int, bytes | None]]
-"""Key, sequence number, and the value; None for a deletion."""
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _block(entries: Sequence[tuple[bytes, bytes]], restart: int) -> bytes:
-    out, restarts, before = bytearray(), [], b""
-    for number, (key, value) in enumerate(entries):
-        shared = 0
-        if number % restart == 0:
-            restarts.append(len(out))
-        else:
-            while shared < min(len(before), len(key)) and before[shared] == key[shared]:
-                shared += 1
-        out += _varint(shared) + _varint(len(key) - shared) + _varint(len(value)) + key[shared:] + value
-        before = key
-    restarts = restarts or [0]
-    return bytes(out) + b"".join(struct.pack("<I", r) for r in (*restarts, len(restarts)))
-
-
-def _stored(block: bytes, codec: str | None) -> bytes:
-    if codec is None:
-        return block + b"\0" + _TRAILER
-    kind = {"lz4_raw": 4, "zstd": 7, "snappy": 1}[codec]
-    data = pa.Codec(codec).compress(block, asbytes=True)
-    head = b"" if kind == 1 else _varint(len(block))
-    return head + data + bytes([kind]) + _TRAILER
-
-
-def sorted_table(entries: Entries, block_size: int = 200, codec: str | None = "lz4_raw") -> bytes:
-    """A file of RocksDB with these entries."""
-    ordered = sorted(entries, key=lambda e: (e[0], -e[1]))
-    out, index, pending = bytearray(), [], []
-
-    def close() -> None:
-        stored = _stored(_block(pending, 4), codec)
-        index.append((pending[-1][0][:-8], len(out), len(stored) - 5))
-        out.extend(stored)
-        pending.clear()
-
-    for key, number, value in ordered:
-        tag = struct.pack("<Q", number << 8 | (value is not None))
-        pending.append((key + tag, value or b""))
-        if sum(len(k) + len(v) for k, v in pending) >= block_size:
-            close()
-    if pending:
-        close()
-    body = b"".join(_varint(0) + _varint(len(k)) + k + _varint(o) + _varint(n) for k, o, n in index)
-    starts, at = [], 0
-    for key, offset, size in index:
-        starts.append(at)
-        at += len(_varint(0) + _varint(len(key)) + key + _varint(offset) + _varint(size))
-    block = body + b"".join(struct.pack("<I", s) for s in (*(starts or [0]), len(starts or [0])))
-    place, stored = len(out), _stored(block, codec)
-    out += stored
-    handles = _varint(0) + _varint(0) + _varint(place) + _varint(len(stored) - 5)
-    out += b"\x04" + handles.ljust(40, b"\0") + struct.pack("<IQ", 5, _MAGIC)
-    return bytes(out)
+Changes = Mapping[bytes, bytes | None]
+"""Values by their keys; None for what is removed."""
 
 
 def _row(field: bytes) -> bytes:
@@ -134,22 +72,40 @@ def _framed(data: bytes, plain: bool) -> bytes:
     return bytes(out) + b"LZ4Block" + b"\x10" + struct.pack("<III", 0, 0, 0)
 
 
-def snapshot(folder: AnyPath, version: int, writer: str, tables: Mapping[str, bytes] | None = None) -> None:
-    """A snapshot of a partition that consists of some files of RocksDB."""
+def snapshot(folder: AnyPath, version: int, writer: str, files: Sequence[Changes] = ()) -> None:
+    """A snapshot of a partition: a database of RocksDB, whose files with values hold some changes each."""
     assert isinstance(folder, Path)
     (folder / "SSTs").mkdir(parents=True, exist_ok=True)
-    facts = {
-        "sstFiles": [
-            {"localFileName": name, "dfsSstFileName": name, "sizeBytes": len(data)}
-            for name, data in (tables or {}).items()
-        ],
-        "numKeys": 0,
-        "columnFamilyMapping": {"default": 1, "manifest": MANIFEST, "runs": RUNS},
-    }
-    for name, data in (tables or {}).items():
-        (folder / "SSTs" / name).write_bytes(data)
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:
-        archive.writestr("metadata", "v1\n" + json.dumps(facts))
     name = f"{version}_{writer}" if writer else str(version)
+    tables: list[dict[str, Any]] = []
+    out = io.BytesIO()
+    with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(out, "w") as archive:
+        _write(place, files)
+        for path in sorted(Path(place).iterdir()):
+            if path.suffix == ".sst":
+                tables.append({"localFileName": path.name, "dfsSstFileName": f"{path.stem}-{name}.sst"})
+                tables[-1] |= {"sizeBytes": path.stat().st_size}
+                shutil.copyfile(path, folder / "SSTs" / tables[-1]["dfsSstFileName"])
+            elif path.is_file() and path.name.startswith(("CURRENT", "MANIFEST", "OPTIONS")):
+                archive.write(path, path.name)
+        facts = {
+            "sstFiles": tables,
+            "numKeys": 0,
+            "columnFamilyMapping": {"default": 1, "manifest": MANIFEST, "runs": RUNS},
+        }
+        archive.writestr("metadata", "v1\n" + json.dumps(facts))
     (folder / f"{name}.zip").write_bytes(out.getvalue())
+
+
+def _write(folder: str, files: Sequence[Changes]) -> None:
+    options = Options(raw_mode=True)
+    options.set_disable_auto_compactions(True)
+    database = Rdict(folder, options)
+    for changes in files:
+        for key, value in changes.items():
+            if value is None:
+                database.delete(key)
+            else:
+                database.put(key, value)
+        database.flush()
+    database.close()
