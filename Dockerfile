@@ -18,6 +18,7 @@ COPY planner planner
 COPY plans plans
 COPY runtime runtime
 COPY session session
+COPY testing testing
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.12-slim-bookworm

@@ -62,6 +62,7 @@ app = group(
     "Compile streaming SQL into a plan file, edit the TTL of each state, and run the plan on Spark.",
     {
         "sql": "stateplan.cli.sql:sql",
+        "test": "stateplan.cli.test:test",
         "gateway": "stateplan.cli.gateway:gateway",
         "archive-classes": "stateplan.cli.archive_classes:archive_classes",
         "plan": "stateplan.cli.plan:plan_app",

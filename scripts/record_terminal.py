@@ -14,7 +14,7 @@ from scripts.pages import page_path
 from tests.docs.walkthrough import Walkthrough
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {"tutorial": 150, "tutorial-stream": 220, "sql-client": 80, "changing-a-query": 150}
+PAGES = {"tutorial": 150, "tutorial-stream": 220, "sql-client": 80, "changing-a-query": 150, "testing": 130}
 """Each page, with the columns of its terminal."""
 
 

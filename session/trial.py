@@ -105,7 +105,7 @@ def observed_run(environment: TableEnvironment, document: PlanDocument) -> Itera
     try:
         graph = until_now(_without_expiry(document).graph)
         require_end(graph)
-        graph = graph.replace([_with_sink(node, _NOTHING) for node in graph.nodes if isinstance(node, Sink)])
+        graph = graph.replace([with_sink(node, _NOTHING) for node in graph.nodes if isinstance(node, Sink)])
         checkpoint = folder / "checkpoint"
         _run(environment, graph, checkpoint)
         yield checkpoint
@@ -182,15 +182,15 @@ def with_file_sinks(graph: ExecGraph, folder: Path) -> ExecGraph:
     options = {"connector": Filesystem.name, "format": "debezium-json"}
     return graph.replace(
         [
-            _with_sink(node, {**options, "path": str(folder / f"sink-{node.id}")})
+            with_sink(node, {**options, "path": str(folder / f"sink-{node.id}")})
             for node in graph.nodes
             if isinstance(node, Sink)
         ]
     )
 
 
-def _with_sink(sink: Sink, options: Mapping[str, str]) -> ExecNode:
-    """The sink with another table, of the same columns and key."""
+def with_sink(sink: Sink, options: Mapping[str, str], identifier: str | None = None) -> ExecNode:
+    """The sink with another table, of the same columns and key; ``identifier`` is its name."""
     spec = sink.dynamic_table_sink
     resolved_table = spec.table.resolved_table
     if resolved_table is None:
@@ -198,7 +198,7 @@ def _with_sink(sink: Sink, options: Mapping[str, str]) -> ExecNode:
     columns = tuple(_columns(resolved_table.table_schema))
     schema = resolved_table.table_schema.model_copy(update={"columns": columns, "watermark_specs": ()})
     table = resolved_table.model_copy(update={"table_schema": schema, "options": dict(options), "partition_keys": ()})
-    catalog_table = ContextResolvedTable(identifier=_name(sink), resolved_table=table)
+    catalog_table = ContextResolvedTable(identifier=identifier or _name(sink), resolved_table=table)
     return sink.replace(dynamic_table_sink=spec.model_copy(update={"table": catalog_table, "abilities": ()}))
 
 

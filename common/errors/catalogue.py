@@ -34,6 +34,7 @@ FAMILIES = {
     "CKPT": "checkpoints and state",
     "TYPE": "data types",
     "GW": "the SQL gateway",
+    "TEST": "tests of queries",
     "BUG": "internal errors",
 }
 """The prefixes of codes, one file each, and the subject of their errors."""

@@ -10,6 +10,7 @@ ROOMS = (
     "plans",
     "planner",
     "session",
+    "testing",
     "gateway",
     "cli",
 )

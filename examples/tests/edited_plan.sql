@@ -1,0 +1,57 @@
+-- The plan of FLIP-292's example 2 as it is deployed: with TTLs that were edited in its file. The plan has the tables.
+
+-- plan order_tracking.json
+
+-- test: state is there after a restart, and as old as it was
+-- given orders
+--   | order_id | user_id | product_id | num |
+--   | 1        | 7       | 70         | 20  |
+--   | 2        | 7       | 71         | 5   |
+-- advance 6 d
+-- restart
+-- expect state join.left: 2 rows
+-- given logistics
+--   | order_id | target |
+--   | 1        | Berlin |
+-- expect rows
+--   | order_id | user_id | product_id | num | target |
+--   | 1        | 7       | 70         | 20  | Berlin |
+-- advance 1 d
+-- given logistics
+--   | order_id | target |
+--   | 2        | Paris  |
+-- expect rows
+
+-- test: a shorter TTL holds for rows that are there
+-- given orders
+--   | order_id | user_id | product_id | num |
+--   | 1        | 7       | 70         | 20  |
+-- given logistics
+--   | order_id | target |
+--   | 2        | Paris  |
+-- advance 2 h
+-- ttl join.left 2 h
+-- expect state join.left: 0 rows
+-- expect state join.right: 1 row
+-- expect warning older rows expire at once
+-- given logistics
+--   | order_id | target |
+--   | 1        | Berlin |
+-- expect rows
+
+-- test: a longer TTL keeps rows that are there
+-- given logistics
+--   | order_id | target |
+--   | 1        | Berlin |
+-- advance 23 h
+-- ttl join.right 3 d
+-- advance 2 d
+-- given orders
+--   | order_id | user_id | product_id | num |
+--   | 1        | 7       | 70         | 20  |
+-- expect rows
+--   | order_id | user_id | product_id | num | target |
+--   | 1        | 7       | 70         | 20  | Berlin |
+
+-- test: lint has nothing to say about the plan
+-- expect lint

@@ -1,0 +1,128 @@
+"""What happens in a test, in order: rows that arrive together, actions, and expectations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from stateplan.common.changelog import RowKind
+from stateplan.common.errors import StateplanError, nearest
+from stateplan.testing.rows import Change, Fields
+from stateplan.testing.story import Action, Block, Case, Expect, GivenRows, Row
+from stateplan.testing.story_plan import Input, Preparation, file_of
+
+_KINDS = {kind.short: kind for kind in RowKind}
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """Rows that arrive in one micro-batch.
+
+    Attributes:
+        at: names the micro-batch in the files of the tables; ascending.
+        rows: table and row, a line of ``op-json``, in the order of the file.
+        line: the line of the first of them in the test file.
+    """
+
+    at: int
+    rows: tuple[tuple[str, bytes], ...]
+    line: int
+
+
+Moment: TypeAlias = Arrival | Action | Expect
+
+
+def schedule(case: Case, inputs: Mapping[str, Input], session: Preparation) -> list[Moment]:
+    """What happens in a test. Blocks of rows that follow each other arrive in one micro-batch.
+
+    Raises:
+        StateplanError: TEST002, TEST003, TEST004, for rows that their table cannot have.
+    """
+    moments: list[Moment] = []
+    givens: list[GivenRows] = []
+    count = 0
+
+    def arrive() -> None:
+        nonlocal count
+        if givens:
+            rows = [(table, line) for step in givens for table, line in _rows(case, step, inputs, session)]
+            moments.append(Arrival(count, tuple(rows), givens[0].line))
+            count += 1
+            givens.clear()
+
+    for step in case.steps:
+        if isinstance(step, GivenRows):
+            givens.append(step)
+            continue
+        arrive()
+        moments.append(step)
+    arrive()
+    return moments
+
+
+def _rows(
+    case: Case, step: GivenRows, inputs: Mapping[str, Input], session: Preparation
+) -> Iterable[tuple[str, bytes]]:
+    table = table_named(step.table, inputs, case, step.line, "read")
+    mine = inputs[table]
+    block = _evaluate(step.block, mine, session, case) if step.block.form == "values" else step.block
+    for row in block.rows:
+        if _KINDS[row.kind] not in mine.mode:
+            place = case.place(row.line)
+            raise StateplanError("TEST004", kind=row.kind, name=table, kinds=mine.kinds, place=place)
+    return [(table, line) for line in mine.fields.json_lines(block, case.file, table)]
+
+
+def table_named(name: str, tables: Iterable[str], case: Case, line: int, verb: str) -> str:
+    """The table that a directive names, in any case of letters. Raises StateplanError TEST003."""
+    names = list(tables)
+    match = next((n for n in names if n == name), None) or next((n for n in names if n.lower() == name.lower()), None)
+    if match is None:
+        raise StateplanError(
+            "TEST003",
+            verb=verb,
+            name=name,
+            place=case.place(line),
+            expected=", ".join(names) or "no table",
+            hint=nearest(name, names),
+        )
+    return match
+
+
+def _evaluate(block: Block, table: Input, session: Preparation, case: Case) -> Block:
+    """A block of VALUES as cells. Raises StateplanError, with the line of the block."""
+    changes = values_of(block, table.fields, session, case)
+    columns = table.fields.names
+    return Block("values", columns, tuple(Row("+I", c.cells, block.first) for c in changes), block.first, block.last)
+
+
+def values_of(block: Block, fields: Fields, session: Preparation, case: Case) -> list[Change]:
+    """The rows of VALUES, as texts of the types of columns. Raises StateplanError."""
+    names = ", ".join(f"c{i}" for i in range(len(fields.fields)))
+    casts = ", ".join(f"CAST(c{i} AS {kind.summary()})" for i, (_, kind) in enumerate(fields.fields))
+    sql = block.sql.strip().rstrip(";")
+    try:
+        frame = session.environment.sql_query(f"SELECT {casts} FROM ({sql}) AS t ({names})").to_polars()
+    except StateplanError as error:
+        error.place = case.place(block.first)
+        raise
+    return fields.changes([frame.rename({old: f"c{i}" for i, old in enumerate(frame.columns)})])
+
+
+def write_tables(folder: Path, inputs: Iterable[str], moments: Sequence[Moment]) -> None:
+    """Writes the rows of all tables to files, each with the micro-batch in which it arrives."""
+    lines: dict[str, list[bytes]] = {name: [] for name in inputs}
+    for moment in moments:
+        if isinstance(moment, Arrival):
+            for table, line in moment.rows:
+                lines.setdefault(table, []).append(stamped(line, moment.at))
+    for name, rows in lines.items():
+        file_of(folder, name).write_bytes(b"".join(rows))
+
+
+def stamped(line: bytes, at: int) -> bytes:
+    """A row with the instant of its arrival."""
+    return line[:-1] + f', "@at": {json.dumps(at)}}}\n'.encode()

@@ -1,0 +1,286 @@
+"""A plan in this process, one micro-batch at a time: what a job without Spark does, with a clock that the test sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from stateplan.common.errors import RunError, StateplanError, find_encoded
+from stateplan.connectors.protocol import InstantSource, RangeSource
+from stateplan.connectors.splits import AssignedSplit, InstantSplit, RangeSplit
+from stateplan.plans.document import PlanDocument
+from stateplan.plans.edit import plan_edit
+from stateplan.plans.selector_text import Assignment, parse_selector
+from stateplan.plans.selectors import Selectors
+from stateplan.plans.states import StateView
+from stateplan.runtime.checkpoint.slots import Continuation, Layout, laid_out
+from stateplan.runtime.delivery import closing_marks, marks_of, send_marks
+from stateplan.runtime.exchange import Blob, decode, rows_of
+from stateplan.runtime.hashing import slot_label
+from stateplan.runtime.inspect.state_figures import current_rows, cut_of
+from stateplan.runtime.inspect.stored_tables import MAIN_TABLE, short_names
+from stateplan.runtime.jobgraph import JobGraph, OperatorSpec
+from stateplan.runtime.kernel import ACCESS_TIME, StateTable
+from stateplan.runtime.local.counters import LocalCounters
+from stateplan.runtime.local.levels import LocalLevels
+from stateplan.runtime.metrics.figures import PENDING, Figures, add_all
+from stateplan.runtime.notices import Notices
+from stateplan.runtime.readers import Readers
+from stateplan.runtime.state.keyed_state import KeyedState
+from stateplan.runtime.translate import translate
+from stateplan.runtime.user_functions import bind_functions, calls_functions
+from stateplan.runtime.worker import WorkerError
+from stateplan.session.restart import continue_from
+from stateplan.testing.story_plan import Preparation, StoryPlan
+from stateplan.testing.taps import Taps
+
+_STATE = "the state of the test"
+
+NOTHING = -1
+"""Names the rows of a micro-batch without any."""
+
+
+@dataclass
+class Ran:
+    """What one micro-batch did.
+
+    Attributes:
+        number: its number, from 0.
+        now: its time, ms.
+        changes: per node of a sink, the frames that it rows.
+        figures: of each operator, by uid.
+    """
+
+    number: int
+    now: int
+    changes: dict[int, list[pl.DataFrame]]
+    figures: Figures = field(default_factory=dict)
+
+
+class Stage:
+    """A plan that runs.
+
+    Args:
+        plan: the plan.
+        session: the session of the test, for functions of the user.
+        clock: where the clock begins, ms.
+        folder: the files of the tables.
+        key_groups: into which state is split.
+        taps: gets the rows between operators.
+
+    Attributes:
+        plan: the plan that runs now.
+        now: the time, ms.
+        number: of the last micro-batch; -1 before the first one.
+        notes: what a user of the job would be told.
+        total: the figures of each operator so far, by uid.
+    """
+
+    def __init__(
+        self,
+        plan: StoryPlan,
+        session: Preparation,
+        clock: int,
+        folder: Path,
+        key_groups: int = 1,
+        taps: Taps | None = None,
+    ) -> None:
+        self.now = clock
+        self.number = -1
+        self.notes: list[str] = list(plan.notes)
+        self.total: Figures = {}
+        self.late: dict[str, int] = {}
+        self.failed = False
+        self._clock = clock
+        self._session = session
+        self._folder = folder
+        self._key_groups = key_groups
+        self._taps = taps
+        self._counters = LocalCounters()
+        self._layout: Layout | None = None
+        self._readers = Readers(())
+        self._levels: LocalLevels | None = None
+        self._install(plan, None)
+
+    # plans
+
+    def _install(self, plan: StoryPlan, continuation: Continuation | None) -> None:
+        """Makes a plan the one that runs; nothing changes if it cannot run."""
+        graph = plan.over(self._folder)
+        if calls_functions(graph):
+            functions = self._session.environment.catalog.functions.of_plan
+            graph = bind_functions(graph, functions, runs_here=True)
+        job = translate(graph, plan.options, self._key_groups, job_id="test", start_time=self._clock)
+        job, layout = laid_out(job, self._layout, continuation, self.number + 1, _STATE)
+        if self._taps is not None:
+            job = self._taps.tapped(job)
+        levels = LocalLevels(job, self._counters)
+        if self._levels is not None:
+            levels.stores = self._levels.stores
+        if [r.uid for r in self._readers.readers] != [r.uid for r in job.readers]:
+            self._readers = Readers(job.readers)
+        self.plan, self._layout, self._levels = plan, layout, levels
+        self._notices = Notices(job.operators, None, self.notes.append)
+
+    @property
+    def job(self) -> JobGraph:
+        """What the plan is for the runtime."""
+        assert self._levels is not None
+        return self._levels.graph
+
+    def restart(self, plan: StoryPlan | None = None) -> None:
+        """Stops, and continues from the state, also with another plan.
+
+        Raises:
+            StateplanError: the plan cannot continue from the state. The plan before continues to run then.
+        """
+        new = plan or self.plan
+        if self.number < 0:
+            if plan is not None:
+                self._layout = None
+                self._install(new, None)
+            return
+        notes: list[str] = []
+        continuation = continue_from(self.plan.document.text, new.document, new.options, notes)
+        self._install(new, continuation)
+        self.notes += notes
+
+    def set_ttls(self, ttls: Mapping[str, int]) -> None:
+        """Edits TTLs of the plan, and restarts. Raises PlanError."""
+        self.restart(self.plan.having(with_ttls(self.plan.document, ttls, self.plan.options)))
+
+    # time
+
+    def advance(self, ms: int) -> list[Ran]:
+        """Lets time pass; operators by processing time look at what is due."""
+        self.now += ms
+        if any(spec.kernel.alarms is not None for spec in self.job.operators):
+            return [self.batch()]
+        return []
+
+    def batch(self, at: int = NOTHING, watermark: tuple[str, int] | None = None, ends: bool = False) -> Ran:
+        """Runs one micro-batch.
+
+        Args:
+            at: names the rows in the files of the tables that arrive in it.
+            watermark: a table, and the watermark to which it advances.
+            ends: whether all input ends.
+
+        Raises:
+            StateplanError: what would make the job fail.
+        """
+        if self.failed:
+            raise RunError("RUN001.local", detail="the job has failed before")
+        self.number += 1
+        try:
+            return self._batch(at, watermark, ends)
+        except WorkerError as failure:
+            self.failed = True
+            text = str(failure)
+            raise find_encoded(text) or RunError("RUN001.local", detail=text.splitlines()[0]) from failure
+        except StateplanError:
+            self.failed = True
+            raise
+
+    def _batch(self, at: int, watermark: tuple[str, int] | None, ends: bool) -> Ran:
+        levels = self._levels
+        assert levels is not None
+        job = levels.graph
+        self._counters.begin()
+        levels.begin(self.number, self._readers.begin(self.number))
+        blobs: list[Blob] = []
+        for index, splits in self._splits(job, at):
+            blobs += levels.read(index, splits)
+        if watermark is not None:
+            blobs += send_marks(job, self._marks(*watermark), self.now)
+        if ends:
+            blobs += send_marks(job, closing_marks(job), self.now)
+        out = levels.play(blobs)
+        labels = {slot_label(job.sink_slot(i)): i for i in range(len(job.sinks))}
+        mine: dict[int, list[Blob]] = {}
+        others: list[Blob] = []
+        for blob in sorted(out, key=lambda blob: blob.seq):
+            sink = labels.get(blob.slot)
+            if sink is None:
+                others.append(blob)
+            else:
+                mine.setdefault(job.sinks[sink].node, []).append(blob)
+        self._readers.end(self.number, others)
+        ran = Ran(self.number, self.now, {n: [decode([r.data]) for r in rows_of(some)] for n, some in mine.items()})
+        ran.figures = self._counters.end(self.number)
+        self._look(ran, ends)
+        return ran
+
+    def _splits(self, job: JobGraph, at: int) -> Iterable[tuple[int, list[AssignedSplit[Any]]]]:
+        for index, source in enumerate(job.sources):
+            order = f"{index:04d}/{self.number:010d}"
+            if isinstance(source.reader, InstantSource):
+                yield index, [AssignedSplit(InstantSplit(at), order, self.now)]
+            elif isinstance(source.reader, RangeSource) and source.reader.total and self.number == 0:
+                yield index, [AssignedSplit(RangeSplit(0, source.reader.total), order, self.now)]
+
+    def _marks(self, table: str, value: int) -> dict[Any, int]:
+        sources = [s for s in self.job.sources if s.name.split(".")[-1] == table.split(".")[-1]]
+        return {mark: value for source in sources for mark in marks_of(source.pipeline)}
+
+    def _look(self, ran: Ran, ends: bool) -> None:
+        """Tells what the figures of a micro-batch say."""
+        add_all(self.total, ran.figures)
+        self._notices.look(self.total)
+        for spec in self.job.operators:
+            late = int(ran.figures.get(spec.uid, {}).get("late_rows", 0))
+            if late:
+                rows = "row was" if late == 1 else "rows were"
+                self.notes.append(f"{spec.name}: {late} {rows} dropped, because the watermark had passed")
+        if ends:
+            pending = {uid: int(figures.get(PENDING, 0)) for uid, figures in ran.figures.items()}
+            self._notices.at_end(pending, keeps_checkpoint=False)
+
+    # state
+
+    def select(self, selector: str) -> tuple[StateView, ...]:
+        """The states that a selector points at. Raises PlanError."""
+        return Selectors(self.plan.document, self.plan.options).select(selector)
+
+    def state_rows(self, selector: str) -> int:
+        """The live rows of a state. Raises PlanError."""
+        return sum(self._live(view.node_id, view.index) for view in self.select(selector))
+
+    def _live(self, node: int, index: int) -> int:
+        return sum(
+            self._live_of(number, spec, index) for number, spec in enumerate(self.job.operators) if spec.node == node
+        )
+
+    def _live_of(self, number: int, spec: OperatorSpec, index: int) -> int:
+        assert self._levels is not None
+        names = short_names(spec.kernel.tables)
+        mine = [t for t in spec.kernel.tables if t.slot == index]
+        main = [t for t in mine if names[t.name] == MAIN_TABLE] or [t for t in mine if t.identity]
+        rows = 0
+        for group in range(self._key_groups):
+            store = self._levels.stores.get(slot_label(self.job.slot(number, group)))
+            if store is None:
+                continue
+            tables = spec.kernel.tables
+            state = KeyedState(store, self._levels.cache, tables, _STATE, spec.version, spec.former_columns)
+            rows += sum(self._count(state, table, spec) for table in main)
+        return rows
+
+    def _count(self, state: KeyedState, table: StateTable, spec: OperatorSpec) -> int:
+        runs = [frame for _, frame in state.runs(table)]
+        if not runs:
+            return 0
+        rows = current_rows(table, runs)
+        cut = cut_of(spec.ttl[table.slot], self.now, state.time.watermark) if table.slot < len(spec.ttl) else None
+        return rows.height if cut is None else rows.filter(pl.col(ACCESS_TIME) > cut).height
+
+
+def with_ttls(document: PlanDocument, ttls: Mapping[str, int], options: Mapping[str, str]) -> PlanDocument:
+    """A copy of a plan with other TTLs. Raises PlanError."""
+    assignments = [Assignment(parse_selector(selector), ttl) for selector, ttl in ttls.items()]
+    edit = plan_edit(document, assignments, options)
+    return document.with_splices(edit.splices) if edit.splices else document

@@ -1,0 +1,21 @@
+"""The test files of the examples pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from stateplan.testing.reader import find_files
+from stateplan.testing.reporting import file_text
+from stateplan.testing.suite import Selection, run_file
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = find_files([str(ROOT / "examples" / "tests")])
+
+
+@pytest.mark.parametrize("file", FILES, ids=[Path(file).stem for file in FILES])
+def test_an_example_passes(file: str) -> None:
+    result = run_file(file, Selection())
+    assert result.error is None and result.outcomes
+    assert all(outcome.holds for outcome in result.outcomes), file_text(result)
