@@ -13,12 +13,12 @@ from pathlib import Path
 from stateplan.common.errors import Place, StateplanError
 from stateplan.common.readable import amount
 from stateplan.plans.lint import lint
-from stateplan.runtime.metrics.figures import Figures
+from stateplan.runtime.metrics.figures import Figures, add_all
 from stateplan.runtime.scratch import scratch
 from stateplan.testing.checks import Actual, Verdict, check_rows
 from stateplan.testing.rows import Change
 from stateplan.testing.schedule import Arrival, Moment, schedule, table_named, values_of, write_tables
-from stateplan.testing.stage import Ran, Stage
+from stateplan.testing.stage import Ran, Settings, Stage
 from stateplan.testing.story import (
     Advance,
     Case,
@@ -144,36 +144,54 @@ def initial_plan(case: Case, session: Preparation) -> StoryPlan:
     return session.plan()
 
 
+@dataclass(frozen=True)
+class Trial:
+    """How a test runs, other than as it is written.
+
+    Attributes:
+        key_groups: into which state is split.
+        taps: gets the rows between operators.
+        vary: changes the test before it runs.
+        prepare: makes its session; None for the statements of the test.
+        lasting: states that never expire, by node and number.
+        after: called after each moment.
+        look: called when an expectation does not hold.
+    """
+
+    key_groups: int = 1
+    taps: Taps | None = None
+    vary: Variation | None = None
+    prepare: Callable[[], Preparation] | None = None
+    lasting: frozenset[tuple[int, int]] = frozenset()
+    after: Callable[[Play], None] | None = None
+    look: Callable[[Play, Verdict], None] | None = None
+
+
 class Play:
     """A test that runs in this process.
 
     Args:
         case: the test.
         options: of the session.
-        key_groups: into which state is split.
-        taps: gets the rows between operators.
-        vary: changes the test before it runs.
+        trial: how it runs.
+
+    Attributes:
+        outcome: what has become of it so far.
+        stage: its job; None if the query could not be planned.
+        tables: the changes of its sinks.
+        step_figures: the figures of operators since the last step, by uid.
     """
 
-    def __init__(
-        self,
-        case: Case,
-        options: Mapping[str, str],
-        key_groups: int = 1,
-        taps: Taps | None = None,
-        vary: Variation | None = None,
-    ) -> None:
+    def __init__(self, case: Case, options: Mapping[str, str], trial: Trial | None = None) -> None:
         self.case = case
         self.options = options
-        self.key_groups = key_groups
-        self.taps = taps
-        self.vary = vary
+        self.trial = trial or Trial()
         self.outcome = Outcome(case)
+        self.step_figures: Figures = {}
         self.stage: Stage | None = None
         self.tables = Tables({})
         self._error: StateplanError | None = None
         self._is_new_step = True
-        self._has_begun = False
 
     @property
     def figures(self) -> Figures:
@@ -188,6 +206,8 @@ class Play:
                 moments = self._set_up(folder)
                 for moment in moments:
                     self._take(moment)
+                    if self.trial.after is not None and self.stage is not None:
+                        self.trial.after(self)
                 self._raise_unexpected()
             except StateplanError as error:
                 self.outcome.error = _with_place(error, self.case)
@@ -196,14 +216,17 @@ class Play:
 
     def _set_up(self, folder: Path) -> Sequence[Moment]:
         try:
-            session = Preparation(self.case.sql, self.options)
+            prepare = self.trial.prepare or (lambda: Preparation(self.case.sql, self.options))
+            session = prepare()
             plan = initial_plan(self.case, session)
             setup = Setup(session, plan, schedule(self.case, plan.inputs(), session))
-            if self.vary is not None:
-                setup = self.vary(setup)
+            if self.trial.vary is not None:
+                setup = self.trial.vary(setup)
             write_tables(folder, setup.plan.inputs(), setup.moments)
             self.session = setup.session
-            self.stage = Stage(setup.plan, setup.session, self.case.clock, folder, self.key_groups, self.taps)
+            trial = self.trial
+            settings = Settings(self.case.clock, folder, trial.key_groups, trial.taps, trial.lasting)
+            self.stage = Stage(setup.plan, setup.session, settings)
             self.tables = Tables(setup.plan.outputs())
             return setup.moments
         except StateplanError as error:
@@ -214,18 +237,22 @@ class Play:
 
     def _take(self, moment: Moment) -> None:
         if isinstance(moment, Expect):
-            self.outcome.verdicts.append(self._check(moment))
+            verdict = self._check(moment)
+            self.outcome.verdicts.append(verdict)
             self._is_new_step = True
+            if not verdict.holds and self.trial.look is not None and self.stage is not None:
+                self.trial.look(self, verdict)
             return
         self._raise_unexpected()
         if self.stage is None:
             return
         if self._is_new_step:
             self._is_new_step = False
-            self.tables.step = {}
+            self.tables.step, self.step_figures = {}, {}
         try:
             for ran in self._act(self.stage, moment):
                 self.tables.take(ran)
+                add_all(self.step_figures, ran.figures)
         except StateplanError as error:
             self._error = _with_place(error, self.case, moment.line)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from stateplan.common.errors import RunError, StateplanError, find_encoded
+from stateplan.common.ttl import NEVER
 from stateplan.connectors.protocol import InstantSource, RangeSource
 from stateplan.connectors.splits import AssignedSplit, InstantSplit, RangeSplit
 from stateplan.plans.document import PlanDocument
@@ -61,16 +62,32 @@ class Ran:
     figures: Figures = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How a plan runs.
+
+    Attributes:
+        clock: where the clock begins, ms.
+        folder: the files of the tables.
+        key_groups: into which state is split.
+        taps: gets the rows between operators.
+        lasting: states that never expire, by node and number.
+    """
+
+    clock: int
+    folder: Path
+    key_groups: int = 1
+    taps: Taps | None = None
+    lasting: frozenset[tuple[int, int]] = frozenset()
+
+
 class Stage:
     """A plan that runs.
 
     Args:
         plan: the plan.
         session: the session of the test, for functions of the user.
-        clock: where the clock begins, ms.
-        folder: the files of the tables.
-        key_groups: into which state is split.
-        taps: gets the rows between operators.
+        settings: how it runs.
 
     Attributes:
         plan: the plan that runs now.
@@ -80,26 +97,14 @@ class Stage:
         total: the figures of each operator so far, by uid.
     """
 
-    def __init__(
-        self,
-        plan: StoryPlan,
-        session: Preparation,
-        clock: int,
-        folder: Path,
-        key_groups: int = 1,
-        taps: Taps | None = None,
-    ) -> None:
-        self.now = clock
+    def __init__(self, plan: StoryPlan, session: Preparation, settings: Settings) -> None:
+        self.now = settings.clock
         self.number = -1
         self.notes: list[str] = list(plan.notes)
         self.total: Figures = {}
-        self.late: dict[str, int] = {}
         self.failed = False
-        self._clock = clock
         self._session = session
-        self._folder = folder
-        self._key_groups = key_groups
-        self._taps = taps
+        self._settings = settings
         self._counters = LocalCounters()
         self._layout: Layout | None = None
         self._readers = Readers(())
@@ -110,14 +115,15 @@ class Stage:
 
     def _install(self, plan: StoryPlan, continuation: Continuation | None) -> None:
         """Makes a plan the one that runs; nothing changes if it cannot run."""
-        graph = plan.over(self._folder)
+        graph = plan.over(self._settings.folder)
         if calls_functions(graph):
             functions = self._session.environment.catalog.functions.of_plan
             graph = bind_functions(graph, functions, runs_here=True)
-        job = translate(graph, plan.options, self._key_groups, job_id="test", start_time=self._clock)
+        job = translate(graph, plan.options, self._settings.key_groups, job_id="test", start_time=self._settings.clock)
         job, layout = laid_out(job, self._layout, continuation, self.number + 1, _STATE)
-        if self._taps is not None:
-            job = self._taps.tapped(job)
+        job = replace(job, operators=tuple(map(self._lasting, job.operators)))
+        if self._settings.taps is not None:
+            job = self._settings.taps.tapped(job)
         levels = LocalLevels(job, self._counters)
         if self._levels is not None:
             levels.stores = self._levels.stores
@@ -125,6 +131,12 @@ class Stage:
             self._readers = Readers(job.readers)
         self.plan, self._layout, self._levels = plan, layout, levels
         self._notices = Notices(job.operators, None, self.notes.append)
+
+    def _lasting(self, spec: OperatorSpec) -> OperatorSpec:
+        """An operator whose states do not expire that never should."""
+        numbers = {index for node, index in self._settings.lasting if node == spec.node}
+        ttl = tuple(replace(c, ttl=NEVER) if i in numbers else c for i, c in enumerate(spec.ttl))
+        return replace(spec, ttl=ttl) if numbers else spec
 
     @property
     def job(self) -> JobGraph:
@@ -248,35 +260,46 @@ class Stage:
 
     def state_rows(self, selector: str) -> int:
         """The live rows of a state. Raises PlanError."""
-        return sum(self._live(view.node_id, view.index) for view in self.select(selector))
+        return sum(self._rows(view)[0] for view in self.select(selector))
 
-    def _live(self, node: int, index: int) -> int:
-        return sum(
-            self._live_of(number, spec, index) for number, spec in enumerate(self.job.operators) if spec.node == node
-        )
+    def expired_rows(self, view: StateView) -> int:
+        """The rows of a state that have expired and were not removed yet."""
+        return self._rows(view)[1]
 
-    def _live_of(self, number: int, spec: OperatorSpec, index: int) -> int:
+    def _rows(self, view: StateView) -> tuple[int, int]:
+        """The live and the expired rows of a state."""
+        live = expired = 0
+        for number, spec in enumerate(self.job.operators):
+            for state in self._states(number, spec) if spec.node == view.node_id else ():
+                for table in _main_tables(spec, view.index):
+                    rows, live_rows = self._count(state, table, spec)
+                    live, expired = live + live_rows, expired + rows - live_rows
+        return live, expired
+
+    def _states(self, number: int, spec: OperatorSpec) -> Iterable[KeyedState]:
+        """The state of each key group of an operator."""
         assert self._levels is not None
-        names = short_names(spec.kernel.tables)
-        mine = [t for t in spec.kernel.tables if t.slot == index]
-        main = [t for t in mine if names[t.name] == MAIN_TABLE] or [t for t in mine if t.identity]
-        rows = 0
-        for group in range(self._key_groups):
+        for group in range(self._settings.key_groups):
             store = self._levels.stores.get(slot_label(self.job.slot(number, group)))
-            if store is None:
-                continue
-            tables = spec.kernel.tables
-            state = KeyedState(store, self._levels.cache, tables, _STATE, spec.version, spec.former_columns)
-            rows += sum(self._count(state, table, spec) for table in main)
-        return rows
+            if store is not None:
+                tables = spec.kernel.tables
+                yield KeyedState(store, self._levels.cache, tables, _STATE, spec.version, spec.former_columns)
 
-    def _count(self, state: KeyedState, table: StateTable, spec: OperatorSpec) -> int:
+    def _count(self, state: KeyedState, table: StateTable, spec: OperatorSpec) -> tuple[int, int]:
+        """All rows of a table, and the live ones."""
         runs = [frame for _, frame in state.runs(table)]
         if not runs:
-            return 0
+            return 0, 0
         rows = current_rows(table, runs)
         cut = cut_of(spec.ttl[table.slot], self.now, state.time.watermark) if table.slot < len(spec.ttl) else None
-        return rows.height if cut is None else rows.filter(pl.col(ACCESS_TIME) > cut).height
+        return rows.height, rows.height if cut is None else rows.filter(pl.col(ACCESS_TIME) > cut).height
+
+
+def _main_tables(spec: OperatorSpec, index: int) -> list[StateTable]:
+    """The tables whose rows count as those of a state: its main table, else those with several rows."""
+    names = short_names(spec.kernel.tables)
+    tables = [t for t in spec.kernel.tables if t.slot == index]
+    return [t for t in tables if names[t.name] == MAIN_TABLE] or [t for t in tables if t.identity]
 
 
 def with_ttls(document: PlanDocument, ttls: Mapping[str, int], options: Mapping[str, str]) -> PlanDocument:
