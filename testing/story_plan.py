@@ -136,7 +136,9 @@ class StoryPlan:
             assert isinstance(node, Sink)
             name = name_of(node.dynamic_table_sink.table)
             name = f"{name}[{node.id}]" if name in out else name
-            key = node.row_key if node.gets_upserts else ()
+            table = node.dynamic_table_sink.table.resolved_table
+            has_key = table is not None and table.table_schema.primary_key is not None
+            key = node.row_key if has_key or node.gets_upserts else ()
             out[name] = Output(name, node.id, Fields(node.written_fields, self.zone), key)
         return out
 
@@ -199,17 +201,24 @@ class Preparation:
     Args:
         sql: the statements of the test.
         options: of the session.
+        changes: other statements for some of them, by their number.
+
+    Attributes:
+        all_statements: the statements of the test, as they are written.
 
     Raises:
         StateplanError: whatever is wrong with a statement.
     """
 
-    def __init__(self, sql: Iterable[Sql], options: Mapping[str, str]) -> None:
+    def __init__(
+        self, sql: Iterable[Sql], options: Mapping[str, str], changes: Mapping[int, ScriptStatement] | None = None
+    ) -> None:
         self.environment = TableEnvironment.create(dict(options), jobs=Jobs())
         self.notes: list[str] = []
         self._queries: list[ScriptStatement] = []
-        for statement in (s for part in sql for s in _statements(part)):
-            self._run(statement)
+        self.all_statements = tuple(s for part in sql for s in _statements(part))
+        for number, statement in enumerate(self.all_statements):
+            self._run((changes or {}).get(number, statement))
 
     def _run(self, statement: ScriptStatement) -> None:
         node = statement.node

@@ -35,3 +35,15 @@ GROUP BY account;
 -- expect table
 --   | account | bookings | balance |
 --   | Ann     | 2        | 6.00    |
+
+-- test: balances are kept for ever
+-- given bookings
+--   | id | account | amount |
+--   | 1  | Ann     | 10.00  |
+-- advance 3650 d
+-- given bookings
+--   | id | account | amount |
+--   | 2  | Ann     | 1.00   |
+-- expect table
+--   | account | bookings | balance |
+--   | Ann     | 2        | 11.00   |

@@ -7,7 +7,7 @@
 --   | order_id | user_id | product_id | num |
 --   | 1        | 7       | 70         | 20  |
 --   | 2        | 7       | 71         | 5   |
--- advance 6 d
+-- advance 6 d 23 h
 -- restart
 -- expect state join.left: 2 rows
 -- given logistics
@@ -16,10 +16,28 @@
 -- expect rows
 --   | order_id | user_id | product_id | num | target |
 --   | 1        | 7       | 70         | 20  | Berlin |
--- advance 1 d
+-- advance 1 h
 -- given logistics
 --   | order_id | target |
 --   | 2        | Paris  |
+-- expect rows
+
+-- test: a logistics record waits a day
+-- given logistics
+--   | order_id | target |
+--   | 1        | Berlin |
+--   | 2        | Paris  |
+-- advance 23 h
+-- given orders
+--   | order_id | user_id | product_id | num |
+--   | 1        | 7       | 70         | 20  |
+-- expect rows
+--   | order_id | user_id | product_id | num | target |
+--   | 1        | 7       | 70         | 20  | Berlin |
+-- advance 1 h
+-- given orders
+--   | order_id | user_id | product_id | num |
+--   | 2        | 7       | 71         | 5   |
 -- expect rows
 
 -- test: a shorter TTL holds for rows that are there

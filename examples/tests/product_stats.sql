@@ -11,13 +11,15 @@ SELECT * FROM (
   SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY arrived ASC) AS n FROM orders
 ) WHERE n = 1;
 
+-- Each order is remembered for six hours.
+-- ttl deduplicate 6 h
+
 INSERT INTO product_stats
 SELECT /*+ STATE_TTL('distinct_orders' = '30 d') */ product, COUNT(DISTINCT user_id), COUNT(order_id), SUM(num)
 FROM distinct_orders
 GROUP BY product;
 
 -- test: an order that is delivered again within six hours counts once
--- ttl deduplicate 6 h
 -- given orders
 --   | order_id | user_id | product | num |
 --   | 1        | 7       | tea     | 2   |
@@ -25,7 +27,7 @@ GROUP BY product;
 -- advance 5 h 59 min
 -- given orders
 --   | order_id | user_id | product | num |
---   | 1        | 7       | tea     | 2   |
+--   | 1        | 7       | tea     | 9   |
 --   | 3        | 8       | milk    | 4   |
 -- expect table
 --   | product | buyers | orders | items |
@@ -34,7 +36,6 @@ GROUP BY product;
 -- expect state deduplicate: 3 rows
 
 -- test: after six hours the row of the order has expired, and it counts again
--- ttl deduplicate 6 h
 -- given orders
 --   | order_id | user_id | product | num |
 --   | 1        | 7       | tea     | 2   |
@@ -47,3 +48,22 @@ GROUP BY product;
 --      | product | buyers | orders | items |
 --   -U | tea     | 1      | 1      | 2     |
 --   +U | tea     | 1      | 2      | 4     |
+
+-- test: the figures of a product are kept for thirty days after its last order
+-- given orders
+--   | order_id | user_id | product | num |
+--   | 1        | 7       | tea     | 2   |
+-- advance 29 d 23 h
+-- given orders
+--   | order_id | user_id | product | num |
+--   | 2        | 8       | tea     | 1   |
+-- expect table
+--   | product | buyers | orders | items |
+--   | tea     | 2      | 2      | 3     |
+-- advance 30 d
+-- given orders
+--   | order_id | user_id | product | num |
+--   | 3        | 9       | tea     | 4   |
+-- expect table
+--   | product | buyers | orders | items |
+--   | tea     | 1      | 1      | 4     |
