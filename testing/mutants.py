@@ -16,6 +16,8 @@ from stateplan.plans.selectors import Selectors
 from stateplan.session.script import ScriptStatement, is_query
 
 _HOUR = 3_600_000
+_TENTHS = (1, 5, 9, 11, 20, 100)
+"""Other TTLs, in tenths of the TTL."""
 
 _COMPARISONS: dict[type[exp.Expr], tuple[tuple[type[exp.Expr], str], ...]] = {
     exp.EQ: ((exp.NEQ, "<>"),),
@@ -208,8 +210,8 @@ def ttl_mutants(document: PlanDocument, options: dict[str, str]) -> list[TtlMuta
         if view.source == "time":
             continue
         name = selectors.name_alone(view)
-        others = (_HOUR,) if view.ttl == NEVER else (1, view.ttl // 2, view.ttl * 9 // 10, view.ttl * 2, NEVER)
-        for ttl in others:
+        others = (_HOUR,) if view.ttl == NEVER else (1, *(view.ttl * tenths // 10 for tenths in _TENTHS), NEVER)
+        for ttl in dict.fromkeys(others):
             if ttl != view.ttl:
                 out.append(TtlMutant(name, ttl, f"{name}: TTL {ttl_text(view.ttl)} becomes {ttl_text(ttl)}"))
     return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -54,7 +54,7 @@ class Fields:
 
     @cached_property
     def _nullable(self) -> tuple[tuple[str, LogicalType], ...]:
-        return tuple((name, kind.as_nullable()) for name, kind in self.fields)
+        return tuple((name, replace(kind, nullable=True, kind=None)) for name, kind in self.fields)
 
     def only(self, names: Sequence[str]) -> Fields:
         """Some of the columns, in this order."""
@@ -89,6 +89,8 @@ class Fields:
             return cell
         if len(cell) > 1 and cell[0] == cell[-1] == '"':
             return cell
+        if kind.is_timestamp and cell[10:11] == "T":
+            cell = f"{cell[:10]} {cell[11:]}"
         if kind.root == _LOCAL and not cell.endswith("Z"):
             cell = self._utc(cell)
         return json.dumps(cell, ensure_ascii=False)

@@ -19,3 +19,13 @@ def test_an_example_passes(file: str) -> None:
     result = run_file(file, Selection())
     assert result.error is None and result.outcomes
     assert all(outcome.holds for outcome in result.outcomes), file_text(result)
+
+
+ACCEPTANCE = find_files([str(ROOT / "tests" / "testing" / "acceptance")])
+
+
+@pytest.mark.parametrize("file", ACCEPTANCE, ids=[Path(file).stem for file in ACCEPTANCE])
+def test_an_acceptance_scenario_of_flip_292_passes(file: str) -> None:
+    result = run_file(file, Selection())
+    assert result.error is None and result.outcomes
+    assert all(outcome.holds for outcome in result.outcomes), file_text(result)

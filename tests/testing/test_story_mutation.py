@@ -80,10 +80,11 @@ SELECT t.a FROM t LEFT JOIN u ON t.a = u.a WHERE u.a > 1;
     assert fates["LEFT JOIN becomes INNER JOIN"] == "equivalent"
 
 
-def test_the_examples_notice_all_mutants() -> None:
-    stories = [load(file) for file in find_files([str(ROOT / "examples" / "tests")])]
+def test_the_examples_and_scenarios_notice_200_mutants() -> None:
+    folders = [str(ROOT / "examples" / "tests"), str(ROOT / "tests" / "testing" / "acceptance")]
+    stories = [load(file) for file in find_files(folders)]
     result = Mutation(list(mutate(stories, Selection(), 1000, 0)))
-    assert result.counts["noticed"] >= 40
+    assert result.counts["noticed"] >= 200
     assert result.survivors == []
 
 

@@ -1,0 +1,8 @@
+-- include script.sql
+-- test: an order is forgotten after an hour
+-- ttl deduplicate 1 h
+-- given orders json
+--   {"order_id": 1, "product_id": 7, "num": 1}
+-- expect state deduplicate: 1 row
+-- advance 1 h
+-- expect state deduplicate: 0 rows

@@ -1,0 +1,84 @@
+-- FLIP-292: each side of a join obeys its own TTL, set in the plan.
+
+CREATE TABLE l (k INT, g INT);
+CREATE TABLE r (k INT, g INT);
+CREATE TABLE snk (k INT, g INT);
+INSERT INTO snk SELECT l.k, r.g FROM l JOIN r ON l.k = r.k;
+
+-- test: rows of the left side are forgotten first
+-- ttl join.left 4 s
+-- ttl join.right 1 h
+-- given l
+--   | k | g  |
+--   | 1 | 10 |
+--   | 3 | 30 |
+--   | 5 | 50 |
+-- given r
+--   | k | g  |
+--   | 2 | 20 |
+--   | 4 | 40 |
+--   | 6 | 60 |
+-- expect rows
+-- advance 3 s 999 ms
+-- given r
+--   | k | g  |
+--   | 1 | 21 |
+-- expect rows
+--   | k | g  |
+--   | 1 | 21 |
+-- advance 1 ms
+-- given r
+--   | k | g  |
+--   | 3 | 23 |
+-- expect rows
+-- advance 59 min 55 s 999 ms
+-- given l
+--   | k | g  |
+--   | 2 | 12 |
+-- expect rows
+--   | k | g  |
+--   | 2 | 20 |
+-- advance 1 ms
+-- given l
+--   | k | g  |
+--   | 4 | 14 |
+-- expect rows
+
+-- test: rows of the right side are forgotten first
+-- ttl join.left 1 h
+-- ttl join.right 4 s
+-- given l
+--   | k | g  |
+--   | 1 | 10 |
+--   | 3 | 30 |
+--   | 5 | 50 |
+-- given r
+--   | k | g  |
+--   | 2 | 20 |
+--   | 4 | 40 |
+--   | 6 | 60 |
+-- expect rows
+-- advance 3 s 999 ms
+-- given l
+--   | k | g  |
+--   | 2 | 12 |
+-- expect rows
+--   | k | g  |
+--   | 2 | 20 |
+-- advance 1 ms
+-- given l
+--   | k | g  |
+--   | 4 | 14 |
+-- expect rows
+-- advance 59 min 55 s 999 ms
+-- given r
+--   | k | g  |
+--   | 1 | 21 |
+-- expect rows
+--   | k | g  |
+--   | 1 | 21 |
+-- advance 1 ms
+-- given r
+--   | k | g  |
+--   | 3 | 23 |
+-- expect rows

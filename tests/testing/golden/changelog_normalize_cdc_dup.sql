@@ -1,0 +1,35 @@
+-- Flink's golden case changelog_normalize_cdc_dup.
+
+SET 'table.local-time-zone' = 'UTC';
+SET 'table.exec.state.ttl' = '1 h';
+
+SET 'table.exec.source.cdc-events-duplicate' = 'true';
+CREATE TABLE src (id INT, g STRING, v INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector'='filesystem', 'path'='/data/src.json', 'format'='debezium-json');
+CREATE TABLE snk (g STRING, c BIGINT, s BIGINT) WITH ('connector'='print');
+INSERT INTO snk SELECT g, COUNT(*), SUM(v) FROM src GROUP BY g;
+
+-- test: the tables are those of Flink
+-- given src
+--      | id | g | v |
+--   +I | 1  | a | 5 |
+--   +I | 2  | a | 3 |
+--   +I | 3  | a | 9 |
+--   +I | 3  | a | 9 |
+--   +I | 4  | a | 1 |
+--   +I | 5  | a | 7 |
+--   -U | 3  | a | 9 |
+--   +U | 3  | a | 2 |
+--   -D | 1  | a | 5 |
+--   -D | 1  | a | 5 |
+--   +I | 6  | b | 2 |
+--   -U | 5  | a | 7 |
+--   +U | 5  | b | 7 |
+--   -D | 2  | a | 3 |
+--   +I | 7  | a | 4 |
+--   -U | 7  | a | 4 |
+--   +U | 7  | a | 4 |
+-- end
+-- expect table
+--   | g | c | s |
+--   | a | 3 | 7 |
+--   | b | 2 | 9 |

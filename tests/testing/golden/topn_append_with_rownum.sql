@@ -1,0 +1,33 @@
+-- Flink's golden case topn_append_with_rownum.
+
+SET 'table.local-time-zone' = 'UTC';
+SET 'table.exec.state.ttl' = '1 h';
+
+CREATE TABLE src (id INT, g STRING, v INT) WITH ('connector'='filesystem', 'path'='/data/src.json', 'format'='json');
+CREATE TABLE snk (id INT, g STRING, v INT, rn BIGINT) WITH ('connector'='print');
+INSERT INTO snk SELECT id, g, v, rn FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY v DESC) AS rn FROM src) WHERE rn <= 3;
+
+-- test: the tables are those of Flink
+-- given src
+--   | id | g | v    |
+--   | 1  | a | 5    |
+--   | 2  | a | 3    |
+--   | 3  | a | 9    |
+--   | 4  | a | 1    |
+--   | 5  | a | 7    |
+--   | 6  | b | 2    |
+--   | 7  | a | 3    |
+--   | 8  | b | 2    |
+--   | 9  | b | NULL |
+--   | 10 | b | 4    |
+--   | 11 | a | 0    |
+--   | 12 | b | 1    |
+-- end
+-- expect table
+--   | id | g | v | rn |
+--   | 1  | a | 5 | 3  |
+--   | 10 | b | 4 | 1  |
+--   | 3  | a | 9 | 1  |
+--   | 5  | a | 7 | 2  |
+--   | 6  | b | 2 | 2  |
+--   | 8  | b | 2 | 3  |
