@@ -11,7 +11,7 @@ from stateplan.testing.reporting import file_text
 from stateplan.testing.suite import Selection, run_file
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = find_files([str(ROOT / "examples" / "tests")])
+FILES = find_files([str(ROOT / "examples")])
 
 
 @pytest.mark.parametrize("file", FILES, ids=[Path(file).stem for file in FILES])
