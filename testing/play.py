@@ -210,7 +210,7 @@ class Play:
                         self.trial.after(self)
                 self._raise_unexpected()
             except StateplanError as error:
-                self.outcome.error = _with_place(error, self.case)
+                self.outcome.error = with_place(error, self.case)
         self.outcome.seconds = time.perf_counter() - began
         return self.outcome
 
@@ -254,7 +254,7 @@ class Play:
                 self.tables.take(ran)
                 add_all(self.step_figures, ran.figures)
         except StateplanError as error:
-            self._error = _with_place(error, self.case, moment.line)
+            self._error = with_place(error, self.case, moment.line)
 
     def _raise_unexpected(self) -> None:
         error, self._error = self._error, None
@@ -359,7 +359,7 @@ def check_lint(expect: Expect, plan: StoryPlan) -> Verdict:
     return Verdict(expect, False, "; ".join(texts) or "lint finds nothing", actual=[line])
 
 
-def _with_place(error: StateplanError, case: Case, line: int | None = None) -> StateplanError:
+def with_place(error: StateplanError, case: Case, line: int | None = None) -> StateplanError:
     """An error with a line of the test file, if it has no place in a file."""
     if error.place is None or error.place.file is None or error.place.line is None:
         operator = error.place.operator if error.place else None
