@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -53,6 +53,8 @@ class Arguments:
         bool,
         typer.Option("--mutate", help="Change TTLs and queries, one thing at a time. Exit with 9 if no test fails."),
     ] = False
+    spark: Annotated[bool, typer.Option("--spark", help="Run the tests on Spark, with a checkpoint.")] = False
+    flink: Annotated[bool, typer.Option("--flink", help="Run the tests on Flink, where PyFlink is installed.")] = False
     mutants: Annotated[int, typer.Option(metavar="N", min=1, help="With --mutate: this number of changes.")] = 200
     seed: Annotated[int, typer.Option(metavar="N", help="With --mutate and --properties: the seed.")] = 0
 
@@ -64,10 +66,14 @@ class Arguments:
             "--coverage": self.coverage,
             "--properties": self.properties,
             "--mutate": self.mutate,
+            "--spark": self.spark,
+            "--flink": self.flink,
         }
         chosen_modes = [name for name, is_chosen in modes.items() if is_chosen]
         if len(chosen_modes) > 1:
             raise typer.BadParameter(f"{' and '.join(chosen_modes)} are mutually exclusive")
+        if (self.spark or self.flink) and self.processes > 1:
+            raise typer.BadParameter(f"{chosen_modes[0]} runs in one process")
 
 
 @command()
@@ -79,6 +85,15 @@ def test(console: Console, arguments: Arguments) -> ExitCode:
     arguments.check()
     files = find_files(arguments.paths)
     selection = Selection(settings(arguments.pairs), arguments.select, explains=not arguments.update)
+    if arguments.spark:
+        from stateplan.testing.on_spark import run_on_spark
+
+        selection = replace(selection, run=run_on_spark, explains=False)
+    if arguments.flink:
+        from stateplan.testing.on_flink import require_flink, run_on_flink
+
+        require_flink()
+        selection = replace(selection, run=run_on_flink, explains=False)
     if arguments.coverage:
         return _coverage(console, files, selection)
     if arguments.properties:
