@@ -18,7 +18,7 @@ from stateplan.testing.mutants import SqlMutant, TtlMutant, sql_mutants, ttl_mut
 from stateplan.testing.play import Play, Setup, Trial, initial_plan
 from stateplan.testing.stage import with_ttls
 from stateplan.testing.story import Case, SetTtl, Sql, Story, UsePlan
-from stateplan.testing.story_plan import Preparation, StoryPlan
+from stateplan.testing.story_plan import Preparation, StoryPlan, prepare
 from stateplan.testing.suite import Selection
 
 Fate: TypeAlias = Literal["noticed", "not noticed", "equivalent", "refused"]
@@ -97,7 +97,7 @@ def _groups(all_cases: Sequence[Case], options: Mapping[str, str]) -> Iterator[_
         if not any(expect.subject == "error" for expect in case.expectations()):
             by_sql.setdefault(case.sql, []).append(case)
     for cases in by_sql.values():
-        session = Preparation(cases[0].sql, options)
+        session = prepare(cases[0].sql, options)
         for mutant in sql_mutants(session.all_statements):
             yield _Group(tuple(cases), mutant)
         by_ttls: dict[tuple[tuple[str, int], ...], list[Case]] = {}
@@ -153,10 +153,10 @@ def _trial(case: Case, mutant: SqlMutant | TtlMutant, options: Mapping[str, str]
 def _fate_of_plan(case: Case, mutant: SqlMutant, options: Mapping[str, str]) -> Fate | None:
     """Whether the plan of a mutant is refused, or is that of the query; None if its tests have to say."""
     try:
-        plan = _meaning(Preparation(case.sql, options, {mutant.statement: mutant.changed_statement}).plan())
+        plan = _meaning(Preparation(case.sql, options, {mutant.statement: mutant.changed_statement}).plan)
     except StateplanError:
         return "refused"
-    return "equivalent" if plan == _meaning(Preparation(case.sql, options).plan()) else None
+    return "equivalent" if plan == _meaning(prepare(case.sql, options).plan) else None
 
 
 def _meaning(plan: StoryPlan) -> object:

@@ -25,7 +25,7 @@ from stateplan.testing.play import Outcome, final_rows, initial_plan, test_folde
 from stateplan.testing.rows import Change, Fields
 from stateplan.testing.schedule import Arrival, Moment, schedule, table_named, values_of
 from stateplan.testing.story import Case, End, Expect
-from stateplan.testing.story_plan import RESULT, Input, Output, Preparation, StoryPlan
+from stateplan.testing.story_plan import RESULT, Input, Output, Preparation, StoryPlan, prepare
 
 ENGINE = "Flink"
 _FORMATS = {False: "json", True: "debezium-json"}
@@ -63,7 +63,7 @@ def run_on_flink(case: Case, options: Mapping[str, str]) -> Outcome:
 
 
 def _play(case: Case, options: Mapping[str, str], folder: Path, outcome: Outcome) -> None:
-    session = Preparation(case.sql, options)
+    session = prepare(case.sql, options)
     plan = initial_plan(case, session)
     moments = schedule(case, plan.inputs(), session)
     expectations = _last_tables(case, moments, plan)

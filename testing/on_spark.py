@@ -35,7 +35,7 @@ from stateplan.testing.rows import Change, Fields
 from stateplan.testing.schedule import Arrival, Moment, schedule, stamped, table_named, values_of
 from stateplan.testing.stage import with_ttls
 from stateplan.testing.story import Advance, Case, End, Expect, SetTtl, UsePlan, Watermark
-from stateplan.testing.story_plan import Preparation, file_of
+from stateplan.testing.story_plan import file_of, prepare
 
 ENGINE = "Spark"
 _ELSEWHERE = ("state", "warning", "no warning")
@@ -54,7 +54,7 @@ class SparkPlay:
     def __init__(self, case: Case, options: Mapping[str, str], folder: Path) -> None:
         self.case = case
         self.folder = folder
-        self.session = Preparation(case.sql, options)
+        self.session = prepare(case.sql, options)
         self.plan = initial_plan(case, self.session)
         self.now = case.clock
         self.tables = Tables(self.plan.outputs())

@@ -29,7 +29,7 @@ from stateplan.testing.story import (
     UsePlan,
     Watermark,
 )
-from stateplan.testing.story_plan import Output, Preparation, StoryPlan
+from stateplan.testing.story_plan import Output, Preparation, StoryPlan, prepare
 from stateplan.testing.taps import Taps
 
 
@@ -141,7 +141,7 @@ def initial_plan(case: Case, session: Preparation) -> StoryPlan:
             return session.load(Path(case.file).parent / step.path)
         if not isinstance(step, (Expect, SetTtl)) or (isinstance(step, Expect) and session.statements):
             break
-    return session.plan()
+    return session.plan
 
 
 @dataclass(frozen=True)
@@ -216,8 +216,8 @@ class Play:
 
     def _set_up(self, folder: Path) -> Sequence[Moment]:
         try:
-            prepare = self.trial.prepare or (lambda: Preparation(self.case.sql, self.options))
-            session = prepare()
+            own = self.trial.prepare
+            session = prepare(self.case.sql, self.options) if own is None else own()
             plan = initial_plan(self.case, session)
             setup = Setup(session, plan, schedule(self.case, plan.inputs(), session))
             if self.trial.vary is not None:

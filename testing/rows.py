@@ -62,20 +62,14 @@ class Fields:
         return Fields(tuple((name, by_name[name]) for name in names), self.zone)
 
     def json_lines(self, block: Block, file: str, table: str) -> list[bytes]:
-        """The rows of a block as lines of ``op-json``.
-
-        Raises:
-            StateplanError: TEST002, an unknown column, or a value that is none of its column's type; with the line.
-        """
+        """The rows of a block as lines of ``op-json``. Raises StateplanError TEST002, for an unknown column."""
         types = dict(self.fields)
         for name in block.columns:
             if name not in types:
                 problem, hint = f"table '{table}' has no column '{name}'", nearest(name, self.names)
                 place = Place(file=file, line=block.first)
                 raise StateplanError("TEST002", problem=problem, place=place, expected=", ".join(self.names), hint=hint)
-        lines = [self._line(block.columns, types, row) for row in block.rows]
-        self._check(block, lines, file)
-        return lines
+        return [self._line(block.columns, types, row) for row in block.rows]
 
     def _line(self, columns: Sequence[str], types: dict[str, LogicalType], row: Row) -> bytes:
         cells = (f"{json.dumps(n)}: {self._value(types[n], c)}" for n, c in zip(columns, row.cells, strict=True))
@@ -104,15 +98,19 @@ class Fields:
         zoned = (time if time.tzinfo else time.replace(tzinfo=ZoneInfo(self.zone))).astimezone(UTC)
         return zoned.replace(tzinfo=None).isoformat(" ") + "Z"
 
-    def _check(self, block: Block, lines: list[bytes], file: str) -> None:
+    def checked_frame(self, lines: Sequence[bytes], rows: Sequence[int], file: str) -> pl.DataFrame:
+        """The rows of lines, of which these are the lines in the test file, as a frame of changes.
+
+        Raises:
+            StateplanError: TEST002, a value that is none of its column's type; with its line in the test file.
+        """
         try:
-            self.frame(lines)
+            return self.frame(lines)
         except DataError as error:
             number = (error.place.line if error.place and error.place.line else 1) - 1
-            row = block.rows[min(number, len(block.rows) - 1)]
             column = error.place.pointer if error.place else None
             problem = error.message if column is None else f"{error.message} ({column})"
-            place = Place(file=file, line=row.line)
+            place = Place(file=file, line=rows[min(number, len(rows) - 1)])
             raise StateplanError("TEST002", problem=problem, place=place, expected=error.expected) from None
 
     def frame(self, lines: Sequence[bytes]) -> pl.DataFrame:
@@ -136,7 +134,8 @@ class Fields:
     def expected(self, block: Block, file: str, table: str) -> list[Change]:
         """The rows of a block, as texts in the spelling of :meth:`changes`. The columns are those of the block."""
         lines = self.json_lines(block, file, table)
-        return self.only(block.columns).changes([self.only(block.columns).frame(lines)]) if lines else []
+        mine = self.only(block.columns)
+        return mine.changes([mine.checked_frame(lines, [row.line for row in block.rows], file)]) if lines else []
 
 
 class _Text(str):

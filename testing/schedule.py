@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import StateplanError, nearest
@@ -43,13 +43,16 @@ def schedule(case: Case, inputs: Mapping[str, Input], session: Preparation) -> l
     """
     moments: list[Moment] = []
     givens: list[GivenRows] = []
+    rows_of: dict[str, list[_Line]] = {}
     count = 0
 
     def arrive() -> None:
         nonlocal count
         if givens:
-            rows = [(table, line) for step in givens for table, line in _rows(case, step, inputs, session)]
-            moments.append(Arrival(count, tuple(rows), givens[0].line))
+            rows = [row for step in givens for row in _rows(case, step, inputs, session)]
+            for row in rows:
+                rows_of.setdefault(row.table, []).append(row)
+            moments.append(Arrival(count, tuple((row.table, row.text) for row in rows), givens[0].line))
             count += 1
             givens.clear()
 
@@ -60,12 +63,20 @@ def schedule(case: Case, inputs: Mapping[str, Input], session: Preparation) -> l
         arrive()
         moments.append(step)
     arrive()
+    for table, rows in rows_of.items():
+        inputs[table].fields.checked_frame([row.text for row in rows], [row.line for row in rows], case.file)
     return moments
 
 
-def _rows(
-    case: Case, step: GivenRows, inputs: Mapping[str, Input], session: Preparation
-) -> Iterable[tuple[str, bytes]]:
+class _Line(NamedTuple):
+    """A row: its table, its text as ``op-json``, and its line in the test file."""
+
+    table: str
+    text: bytes
+    line: int
+
+
+def _rows(case: Case, step: GivenRows, inputs: Mapping[str, Input], session: Preparation) -> list[_Line]:
     table = table_named(step.table, inputs, case, step.line, "read")
     mine = inputs[table]
     block = _evaluate(step.block, mine, session, case) if step.block.form == "values" else step.block
@@ -73,7 +84,8 @@ def _rows(
         if _KINDS[row.kind] not in mine.mode:
             place = case.place(row.line)
             raise StateplanError("TEST004", kind=row.kind, name=table, kinds=mine.kinds, place=place)
-    return [(table, line) for line in mine.fields.json_lines(block, case.file, table)]
+    lines = mine.fields.json_lines(block, case.file, table)
+    return [_Line(table, text, row.line) for text, row in zip(lines, block.rows, strict=True)]
 
 
 def table_named(name: str, tables: Iterable[str], case: Case, line: int, verb: str) -> str:

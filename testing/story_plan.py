@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from sqlglot import exp
@@ -241,9 +241,10 @@ class Preparation:
         """The query, as statements."""
         return self._queries
 
-    def plan(self, queries: Sequence[ScriptStatement] | None = None) -> StoryPlan:
-        """The plan of the query, or of other statements. Raises StateplanError."""
-        query = self._query(self._queries if queries is None else queries)
+    @cached_property
+    def plan(self) -> StoryPlan:
+        """The plan of the query. Raises StateplanError."""
+        query = self._query(self._queries)
         session = self.environment.session
         options = session.config.to_dict()
         (statement, *_) = query.statements
@@ -294,3 +295,14 @@ def _inserts(statement: ScriptStatement) -> Sequence[Insert]:
         if error.place is not None:
             error.place = replace(error.place, file=statement.file)
         raise
+
+
+def prepare(sql: Iterable[Sql], options: Mapping[str, str]) -> Preparation:
+    """The session of tests with these statements. Tests that have the same share one: no test changes it. Raises
+    StateplanError."""
+    return _prepare(tuple(sql), tuple(sorted(options.items())))
+
+
+@lru_cache(maxsize=32)
+def _prepare(sql: tuple[Sql, ...], options: tuple[tuple[str, str], ...]) -> Preparation:
+    return Preparation(sql, dict(options))

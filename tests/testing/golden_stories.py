@@ -36,7 +36,7 @@ def story_of(case: Case) -> str:
     script = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
     settings = "".join(f"SET '{key}' = '{text}';\n" for key, text in SESSION.items())
     session = Preparation([Sql(settings + script, 1, "script.sql")], {})
-    outputs = session.plan().outputs()
+    outputs = session.plan.outputs()
     lines = [
         f"-- Flink's golden case {case.folder.name}.",
         "",
