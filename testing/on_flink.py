@@ -23,7 +23,7 @@ from stateplan.session.script import ScriptStatement
 from stateplan.testing.checks import Actual, check_rows
 from stateplan.testing.play import Outcome, final_rows, initial_plan, test_folder, with_place
 from stateplan.testing.rows import Change, Fields
-from stateplan.testing.schedule import Arrival, Moment, schedule, table_named, values_of
+from stateplan.testing.schedule import Arrival, Moment, output_named, schedule, values_of
 from stateplan.testing.story import Case, End, Expect
 from stateplan.testing.story_plan import RESULT, Input, Output, Preparation, StoryPlan, prepare
 
@@ -73,20 +73,13 @@ def _play(case: Case, options: Mapping[str, str], folder: Path, outcome: Outcome
         (folder / f"{name}.json").write_text(text, "utf-8")
     _execute([*settings_of(plan), *flink_statements(session, plan, folder)])
     for expect in expectations:
-        name = _output_named(expect, plan, case)
+        name = output_named(expect, plan.outputs(), case)
         output = plan.outputs()[name]
         changes = final_rows(output, _changes(folder / f"out-{name}", output))
         assert expect.block is not None
         is_sql = expect.block.form == "values"
         expected = values_of(expect.block, output.fields, session, case) if is_sql else None
         outcome.verdicts.append(check_rows(expect, Actual(output.fields, changes, case.file, name), expected))
-
-
-def _output_named(expect: Expect, plan: StoryPlan, case: Case) -> str:
-    outputs = plan.outputs()
-    if not expect.name and len(outputs) == 1:
-        return next(iter(outputs))
-    return table_named(expect.name, outputs, case, expect.line, "write")
 
 
 def _rows(moments: list[Moment]) -> Iterator[tuple[str, bytes]]:
@@ -109,6 +102,8 @@ def _last_tables(case: Case, moments: list[Moment], plan: StoryPlan) -> list[Exp
     for sink in plan.graph.sinks:
         if isinstance(sink, Sink) and (sink.gets_upserts or sink.require_upsert_materialize):
             raise refuse("it writes upserts, for which Flink has no files", case.line)
+        if isinstance(sink, Sink) and sink.conflict_strategy is not None:
+            raise refuse("ON CONFLICT needs a table of upserts, for which Flink has no files", case.line)
     tables = [m for m in moments[last + 1 :] if isinstance(m, Expect) and m.subject == "table"]
     if not tables:
         raise refuse("it does not expect a table after its last rows", case.line)

@@ -32,7 +32,7 @@ from stateplan.testing.play import (
     with_place,
 )
 from stateplan.testing.rows import Change, Fields
-from stateplan.testing.schedule import Arrival, Moment, schedule, stamped, table_named, values_of
+from stateplan.testing.schedule import Arrival, Moment, output_named, schedule, stamped, values_of
 from stateplan.testing.stage import with_ttls
 from stateplan.testing.story import Advance, Case, End, Expect, SetTtl, UsePlan, Watermark
 from stateplan.testing.story_plan import file_of, prepare
@@ -136,8 +136,7 @@ class SparkPlay:
     def check(self, expect: Expect) -> Verdict:
         """Compares rows with what is expected of them. Raises StateplanError."""
         outputs = self.tables.outputs
-        is_only = not expect.name and len(outputs) == 1
-        name = next(iter(outputs)) if is_only else table_named(expect.name, outputs, self.case, expect.line, "write")
+        name = output_named(expect, outputs, self.case)
         fields = outputs[name].fields
         changes = self.tables.table(name) if expect.subject == "table" else self.tables.step.get(name, [])
         actual = Actual(fields, changes, self.case.file, name)

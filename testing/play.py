@@ -17,7 +17,7 @@ from stateplan.runtime.metrics.figures import Figures, add_all
 from stateplan.runtime.scratch import scratch
 from stateplan.testing.checks import Actual, Verdict, check_rows
 from stateplan.testing.rows import Change
-from stateplan.testing.schedule import Arrival, Moment, schedule, table_named, values_of, write_tables
+from stateplan.testing.schedule import Arrival, Moment, output_named, schedule, table_named, values_of, write_tables
 from stateplan.testing.stage import Ran, Settings, Stage
 from stateplan.testing.story import (
     Advance,
@@ -299,7 +299,7 @@ class Play:
         return self._check_rows(expect)
 
     def _check_rows(self, expect: Expect) -> Verdict:
-        name = self._output_named(expect)
+        name = output_named(expect, self.tables.outputs, self.case)
         output = self.tables.outputs[name]
         if expect.subject == "table":
             changes = sorted(self.tables.table(name), key=lambda change: [c or "" for c in change.cells])
@@ -310,12 +310,6 @@ class Play:
         if expect.block.form != "values":
             return check_rows(expect, actual)
         return check_rows(expect, actual, values_of(expect.block, output.fields, self.session, self.case))
-
-    def _output_named(self, expect: Expect) -> str:
-        outputs = self.tables.outputs
-        if not expect.name and len(outputs) == 1:
-            return next(iter(outputs))
-        return table_named(expect.name, outputs, self.case, expect.line, "write")
 
     def _check_state(self, expect: Expect, stage: Stage) -> Verdict:
         try:

@@ -146,6 +146,12 @@ class _Reader:
                 return True
         return False
 
+    def without_rows(self, text: str, line: int) -> StateplanError:
+        """An error for a directive that rows have to follow."""
+        expectation = "a table with a header, such as | a | b |, JSON, CSV or VALUES"
+        place = Place(file=self.file, line=line, source=self.text, column=1)
+        return StateplanError("TEST002", problem=f"no rows follow '{text}'", place=place, expected=expectation)
+
     def _include(self, name: str) -> None:
         path = Path(self.file).parent / name
         try:
@@ -205,7 +211,10 @@ def _is_prose(body: str) -> bool:
 def _read_given(reader: _Reader, match: re.Match[str]) -> GivenRows:
     line = reader.at
     form: Form | None = "json" if match[2] == "json" else "csv" if match[2] == "csv" else None
-    return GivenRows(line, match[0], match[1], reader.block(form))
+    block = reader.block(form)
+    if not block.rows and not block.sql:
+        raise reader.without_rows(match[0], line)
+    return GivenRows(line, match[0], match[1], block)
 
 
 def _watermark(reader: _Reader, match: re.Match[str]) -> Watermark:

@@ -104,6 +104,17 @@ def table_named(name: str, tables: Iterable[str], case: Case, line: int, verb: s
     return match
 
 
+def output_named(expect: Expect, outputs: Iterable[str], case: Case) -> str:
+    """The table that an expectation is about. Raises StateplanError TEST003, TEST010."""
+    names = list(outputs)
+    if expect.name:
+        return table_named(expect.name, names, case, expect.line, "write")
+    if len(names) > 1:
+        place = case.place(expect.line)
+        raise StateplanError("TEST010", text=expect.text, name=names[0], place=place, expected=", ".join(names))
+    return names[0]
+
+
 def _evaluate(block: Block, table: Input, session: Preparation, case: Case) -> Block:
     """A block of VALUES as cells. Raises StateplanError, with the line of the block."""
     changes = values_of(block, table.fields, session, case)

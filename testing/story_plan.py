@@ -37,6 +37,16 @@ RESULT = "result"
 """What the table of a SELECT is called."""
 
 _QUERIES = (exp.Insert, nodes.StatementSet, nodes.ExecuteStatement)
+_ACTIONS = (
+    nodes.AlterJob,
+    nodes.AlterPlan,
+    nodes.CompilePlan,
+    nodes.CreateTableAs,
+    nodes.EndShadow,
+    nodes.ExecutePlan,
+    nodes.MigratePlan,
+    nodes.StopJob,
+)
 _BRACKETS = (nodes.BeginStatementSet, nodes.EndStatementSet)
 
 
@@ -224,6 +234,9 @@ class Preparation:
         node = statement.node
         if isinstance(node, _QUERIES) or is_query(node):
             self._queries.append(statement)
+        elif isinstance(node, _ACTIONS):
+            words = " ".join(statement.text.split()[:2]).upper()
+            raise StateplanError("TEST011", statement=words, place=statement.place)
         elif not isinstance(node, _BRACKETS):
             self.notes += self.environment.execute_statement(statement).notes
             if isinstance(node, nodes.CreateTable):

@@ -303,3 +303,72 @@ SELECT SUM(v) AS v FROM t;
 --   | v |
 --   | 8 |
 """)
+
+
+def test_a_statement_set_writes_several_tables() -> None:
+    story = """CREATE TABLE t (a INT);
+CREATE TABLE big (a INT);
+CREATE TABLE small LIKE big;
+EXECUTE STATEMENT SET BEGIN
+INSERT INTO big SELECT a FROM t WHERE a > 10;
+INSERT INTO small SELECT a FROM t WHERE a <= 10;
+END;
+-- test: t
+-- given t
+--   | a  |
+--   | 1  |
+--   | 20 |
+-- expect table SMALL
+--   | a |
+--   | 1 |
+-- expect rows big
+--   | a  |
+--   | 20 |
+"""
+    assert holds(story)
+    result = outcome(story.replace("expect rows big", "expect rows"))
+    assert result.error is not None and result.error.code == "TEST010"
+    assert "name one: 'expect rows big'" in str(result.error)
+
+
+def test_statements_of_another_file_are_included(tmp_path: Path) -> None:
+    (tmp_path / "query.sql").write_text(COUNT)
+    story = "-- include query.sql\n-- test: t\n-- expect table\n"
+    assert holds(story, file=str(tmp_path / "story.sql"))
+    (tmp_path / "query.sql").write_text(COUNT.replace("SUM(num)", "SUM(nun)"))
+    result = outcome(story, file=str(tmp_path / "story.sql"))
+    assert result.error is not None and result.error.place is not None
+    assert (result.error.place.file, result.error.place.line) == (str(tmp_path / "query.sql"), 3)
+
+
+def test_a_table_that_is_looked_up_has_rows_of_the_test() -> None:
+    assert holds("""CREATE TABLE o (id INT, cur STRING, pt AS PROCTIME());
+CREATE TABLE r (cur STRING, rate INT) WITH (
+  'connector' = 'jdbc', 'url' = 'jdbc:postgresql://nowhere/x', 'table-name' = 'r');
+SELECT id, rate FROM o JOIN r FOR SYSTEM_TIME AS OF o.pt AS r ON o.cur = r.cur;
+-- test: t
+-- given r
+--   | cur | rate |
+--   | EUR | 2    |
+-- given o
+--   | id | cur |
+--   | 1  | EUR |
+-- expect rows
+--   | id | rate |
+--   | 1  | 2    |
+""")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "EXECUTE PLAN 'p.json'",
+        "ALTER PLAN 'p.json' SET TTL '1 h' FOR join",
+        "CREATE TABLE u AS SELECT 1",
+        "STOP JOB 'j'",
+    ],
+)
+def test_a_test_starts_no_job_and_writes_no_file(statement: str) -> None:
+    result = outcome(f"-- test: t\nSELECT 1;\n{statement};\n-- expect no warning\n")
+    assert result.error is not None and result.error.code == "TEST011"
+    assert result.error.place is not None and result.error.place.line == 3

@@ -99,6 +99,7 @@ def test_titles_differ() -> None:
     [
         ("--   | a | b |\n--   | 1 |\n", 4, "1 cells"),
         ("--   +I | 1 |\n", 3, "no header"),
+        ("", 2, "no rows follow 'given t'"),
     ],
 )
 def test_malformed_rows_are_refused_with_their_line(lines: str, line: int, text: str) -> None:
