@@ -228,12 +228,15 @@ class Play:
             settings = Settings(self.case.clock, folder, trial.key_groups, trial.taps, trial.lasting)
             self.stage = Stage(setup.plan, setup.session, settings)
             self.tables = Tables(setup.plan.outputs())
+            if self.stage.has_constant_rows:
+                self.tables.take(self.stage.batch())
+                self._is_new_step = False
             return setup.moments
         except StateplanError as error:
             if not any(expect.subject == "error" for expect in self.case.expectations()):
                 raise
             self._error = error
-            return [*self.case.steps] if self.stage is None else []
+            return [*self.case.expectations()]
 
     def _take(self, moment: Moment) -> None:
         if isinstance(moment, Expect):

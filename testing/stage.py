@@ -41,6 +41,8 @@ from stateplan.testing.taps import Taps
 
 _STATE = "the state of the test"
 
+_MOST_INSTANTS = 256
+
 NOTHING = -1
 """Names the rows of a micro-batch without any."""
 
@@ -132,6 +134,11 @@ class Stage:
         self.plan, self._layout, self._levels = plan, layout, levels
         self._notices = Notices(job.operators, None, self.notes.append)
 
+    @property
+    def has_constant_rows(self) -> bool:
+        """Whether the plan has rows of its own, which arrive in its first micro-batch."""
+        return any(isinstance(source.reader, RangeSource) for source in self.job.sources)
+
     def _lasting(self, spec: OperatorSpec) -> OperatorSpec:
         """An operator whose states do not expire that never should."""
         numbers = {index for node, index in self._settings.lasting if node == spec.node}
@@ -168,11 +175,26 @@ class Stage:
     # time
 
     def advance(self, ms: int) -> list[Ran]:
-        """Lets time pass; operators by processing time look at what is due."""
-        self.now += ms
-        if any(spec.kernel.alarms is not None for spec in self.job.operators):
-            return [self.batch()]
-        return []
+        """Lets time pass. Operators by processing time look at what is due at each instant that they wait for; at the
+        end only, if there are very many."""
+        end = self.now + ms
+        batches = []
+        for instant in self._instants(end):
+            self.now = instant
+            batches.append(self.batch())
+        self.now = end
+        return batches
+
+    def _instants(self, end: int) -> list[int]:
+        """The instants from now to the end that operators wait for, ascending."""
+        all_alarms = [spec.kernel.alarms for spec in self.job.operators if spec.kernel.alarms is not None]
+        instants: set[int] = set()
+        for alarms in all_alarms:
+            at = alarms.last(end)
+            while at > self.now and len(instants) <= _MOST_INSTANTS:
+                instants.add(at)
+                at = alarms.last(at - 1)
+        return sorted(instants) if len(instants) <= _MOST_INSTANTS else [end]
 
     def batch(self, at: int = NOTHING, watermark: tuple[str, int] | None = None, ends: bool = False) -> Ran:
         """Runs one micro-batch.

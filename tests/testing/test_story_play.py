@@ -97,6 +97,11 @@ SELECT * FROM t;
     assert holds(f"SET 'table.local-time-zone' = 'Europe/Berlin';\n{story}")
 
 
+def test_constant_rows_arrive_first() -> None:
+    rows = "-- expect rows\n--   | two |\n--   | 2   |\n"
+    assert holds(f"-- test: t\nSELECT 1 + 1 AS two;\n{rows}-- advance 1 s\n-- expect rows\n")
+
+
 def test_a_select_is_a_query() -> None:
     assert holds("-- test: t\nSELECT 1 + 1 AS two;\n-- advance 1 s\n-- restart\n-- expect no warning\n")
 
@@ -184,6 +189,29 @@ SELECT SUM(v) AS v FROM TUMBLE(TABLE s, DESCRIPTOR(pt), INTERVAL '1' HOUR) GROUP
 """)
 
 
+def test_each_window_closes_at_its_own_time() -> None:
+    """The deduplication behind it forgets its key between two windows, which close in one step of the clock."""
+    story = """CREATE TABLE s (v INT, pt AS PROCTIME());
+SELECT w, v FROM (
+  SELECT *, ROW_NUMBER() OVER (PARTITION BY v ORDER BY PROCTIME()) AS n FROM (
+    SELECT window_start AS w, SUM(v) AS v
+    FROM CUMULATE(TABLE s, DESCRIPTOR(pt), INTERVAL '1' HOUR, INTERVAL '2' HOUR) GROUP BY window_start, window_end)
+) WHERE n = 1;
+-- test: t
+-- ttl deduplicate {}
+-- given s
+--   | v |
+--   | 1 |
+-- advance {}
+-- expect rows
+--   | v |
+--   | 1 |
+{}"""
+    assert holds(story.format("1 h", "2 h", "--   | 1 |\n"))
+    assert holds(story.format("61 min", "2 h", ""))
+    assert holds(story.format("1 h", "3650 d", ""))  # too many windows to look at each of them
+
+
 def test_state_survives_a_restart() -> None:
     story = f"""{COUNT}-- test: t
 -- given sales
@@ -245,6 +273,12 @@ SELECT CAST(a AS INT) AS a FROM t;
 """
     assert holds(story)
     assert failure(story.replace("| x |", "| 1 |")).message == "no error, and DATA301 is expected"
+
+
+def test_an_error_of_a_query_is_expected_behind_other_steps() -> None:
+    bad_row = "-- given sales\n--   | nun |\n--   | 1   |\n"
+    assert holds(f"{COUNT}-- test: t\n{bad_row}-- expect error TEST002 nun\n")
+    assert holds("-- test: t\nSELECT CAST('x' AS INT) AS a;\n-- expect error DATA301\n")
 
 
 def test_an_error_that_is_not_expected_ends_the_test() -> None:
