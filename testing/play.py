@@ -271,6 +271,9 @@ class Play:
             return stage.advance(moment.ms)
         if isinstance(moment, Watermark):
             table = table_named(moment.table, stage.plan.inputs(), self.case, moment.line, "read")
+            if not stage.uses_event_time(table):
+                verb, place = "use the event time of", self.case.place(moment.line)
+                raise StateplanError("TEST003", verb=verb, name=table, place=place)
             return [stage.batch(watermark=(table, moment.time))]
         if isinstance(moment, End):
             return [stage.batch(ends=True)]

@@ -257,6 +257,10 @@ class Stage:
             elif isinstance(source.reader, RangeSource) and source.reader.total and self.number == 0:
                 yield index, [AssignedSplit(RangeSplit(0, source.reader.total), order, self.now)]
 
+    def uses_event_time(self, table: str) -> bool:
+        """Whether a watermark of a table has an effect."""
+        return bool(self._marks(table, 0))
+
     def _marks(self, table: str, value: int) -> dict[Any, int]:
         sources = [s for s in self.job.sources if s.name.split(".")[-1] == table.split(".")[-1]]
         return {mark: value for source in sources for mark in marks_of(source.pipeline)}

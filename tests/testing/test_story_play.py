@@ -297,6 +297,7 @@ def test_an_error_that_is_not_expected_ends_the_test() -> None:
         ("-- expect table total\n", "TEST003", "totals"),
         ("-- expect state group-agregate: 1 row\n", "PLAN101", "group-aggregate"),
         ("-- ttl group-agregate 1 h\n", "PLAN101", "group-aggregate"),
+        ("-- watermark sales 2024-01-01\n", "TEST003", "use the event time of a table 'sales'"),
     ],
 )
 def test_names_that_do_not_exist_are_refused(step: str, code: str, hint: str) -> None:
