@@ -15,6 +15,10 @@ from stateplan.common.settings import of_mode
 from stateplan.connectors.listing import natural_key
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import PlanFacts
+from stateplan.plans.selectors import Selectors
+from stateplan.plans.state.reader import CheckpointReader
+from stateplan.plans.state.show import StateFigures
+from stateplan.runtime.inspect.stored_tables import MAIN_TABLE
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
 from stateplan.runtime.start import Submission, execute
@@ -27,6 +31,7 @@ from stateplan.testing.play import (
     Tables,
     check_error,
     check_lint,
+    check_state,
     initial_plan,
     test_folder,
     with_place,
@@ -38,7 +43,8 @@ from stateplan.testing.story import Advance, Case, End, Expect, SetTtl, UsePlan,
 from stateplan.testing.story_plan import file_of, prepare
 
 ENGINE = "Spark"
-_ELSEWHERE = ("state", "warning", "no warning")
+_CHECKPOINT = "checkpoint"
+_ELSEWHERE = ("warning", "no warning")
 """What is expected of the engine of this process alone."""
 
 
@@ -94,10 +100,11 @@ class SparkPlay:
             self.run()
             ttls = {moment.selector: moment.ttl}
             self.plan = self.plan.having(with_ttls(self.plan.document, ttls, self.plan.options))
+            self._has_input = self._has_run  # the checkpoint gets the new plan, without rows
         elif isinstance(moment, UsePlan) and self._has_run:
             self.run()
             self.plan = self.session.load(Path(self.case.file).parent / moment.path)
-            self._has_input = True
+            self._has_input = self._has_run
 
     def run(self, ends: bool = False) -> None:
         """Runs a job over the rows that wait. Raises StateplanError."""
@@ -108,7 +115,7 @@ class SparkPlay:
         self._has_input, self._has_run = False, True
         graph = bind_functions(self.plan.over(self.folder), self.session.environment.catalog.functions.of_plan)
         document = PlanDocument.from_graph(graph, PlanFacts())
-        options = {**of_mode(self.plan.options), CHECKPOINT_DIR: str(self.folder / "checkpoint")}
+        options = {**of_mode(self.plan.options), CHECKPOINT_DIR: str(self.folder / _CHECKPOINT)}
         notes: list[str] = []
         job = execute(
             Submission(
@@ -133,6 +140,14 @@ class SparkPlay:
             self.tables.all.setdefault(name, []).extend(changes)
             self.tables.step.setdefault(name, []).extend(changes)
 
+    def state_rows(self, selector: str) -> int:
+        """The live rows of a state in the checkpoint. Raises StateplanError."""
+        if not self._has_run:
+            Selectors(self.plan.document, self.plan.options).select(selector)
+            return 0
+        reader = CheckpointReader.read(str(self.folder / _CHECKPOINT), self.plan.options, at=self.now)
+        return sum(_live_rows(figures) for figures in reader.show(selector).states)
+
     def check(self, expect: Expect) -> Verdict:
         """Compares rows with what is expected of them. Raises StateplanError."""
         outputs = self.tables.outputs
@@ -145,6 +160,15 @@ class SparkPlay:
         return check_rows(expect, actual, values_of(expect.block, fields, self.session, self.case) if is_sql else None)
 
 
+def _live_rows(figures: StateFigures) -> int:
+    """The live rows of a state: of its main table, else of all with several rows, as in this process."""
+    tables = {t.name: t.table for t in figures.state.operator.of_state(figures.state.index)}
+    names = [n for n in tables if n == MAIN_TABLE] or [n for n, table in tables.items() if table.identity]
+    return sum(
+        figures.tables[n].rows - (figures.tables[n].aged[0].rows if figures.tables[n].aged else 0) for n in names
+    )
+
+
 def _adapted(job: JobGraph, ends: bool) -> JobGraph:
     return replace(job, open_ended=not ends)
 
@@ -154,7 +178,7 @@ def _changes(fields: Fields, lines: list[bytes]) -> list[Change]:
 
 
 def run_on_spark(case: Case, options: Mapping[str, str]) -> Outcome:
-    """Runs a test on Spark. What is expected of state and warnings is not compared there."""
+    """Runs a test on Spark. What is expected of warnings is not compared there."""
     outcome = Outcome(case)
     began = time.perf_counter()
     with test_folder() as folder:
@@ -202,7 +226,14 @@ def _play(case: Case, options: Mapping[str, str], folder: Path, outcome: Outcome
             if moment.subject in _ELSEWHERE:
                 continue
             assert play is not None
-            is_lint = moment.subject == "lint"
-            outcome.verdicts.append(check_lint(moment, play.plan) if is_lint else play.check(moment))
+            outcome.verdicts.append(_verdict(play, moment))
     if error is not None:
         raise error
+
+
+def _verdict(play: SparkPlay, expect: Expect) -> Verdict:
+    if expect.subject == "lint":
+        return check_lint(expect, play.plan)
+    if expect.subject == "state":
+        return check_state(expect, play.state_rows(expect.name))
+    return play.check(expect)

@@ -323,10 +323,15 @@ class Play:
         except StateplanError as error:
             error.place = self.case.place(expect.line)
             raise
-        if rows == expect.count:
-            return Verdict(expect, True)
-        message = f"the state {expect.name} has {amount(rows, 'row')}, and not {expect.count}"
-        return Verdict(expect, False, message, actual=[f"-- expect state {expect.name}: {amount(rows, 'row')}"])
+        return check_state(expect, rows)
+
+
+def check_state(expect: Expect, rows: int) -> Verdict:
+    """Compares an expected number of live rows of a state with the actual one."""
+    if rows == expect.count:
+        return Verdict(expect, True)
+    message = f"the state {expect.name} has {amount(rows, 'row')}, and not {expect.count}"
+    return Verdict(expect, False, message, actual=[f"-- expect state {expect.name}: {amount(rows, 'row')}"])
 
 
 def check_error(expect: Expect, error: StateplanError | None) -> Verdict:
