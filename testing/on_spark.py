@@ -15,6 +15,7 @@ from stateplan.common.settings import of_mode
 from stateplan.connectors.listing import natural_key
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import PlanFacts
+from stateplan.plans.selector_text import Assignment, parse_selector
 from stateplan.plans.selectors import Selectors
 from stateplan.plans.state.reader import CheckpointReader
 from stateplan.plans.state.show import StateFigures
@@ -142,11 +143,16 @@ class SparkPlay:
 
     def state_rows(self, selector: str) -> int:
         """The live rows of a state in the checkpoint. Raises StateplanError."""
+        views = Selectors(self.plan.document, self.plan.options).select(selector)
         if not self._has_run:
-            Selectors(self.plan.document, self.plan.options).select(selector)
             return 0
+        # A TTL that was edited holds from the next micro-batch on, and in the test from now on.
+        ttls = [Assignment(parse_selector(selector), view.ttl) for view in views[:1] if view.source != "time"]
         reader = CheckpointReader.read(str(self.folder / _CHECKPOINT), self.plan.options, at=self.now)
-        return sum(_live_rows(figures) for figures in reader.show(selector).states)
+        report = reader.show(selector, what_if=ttls)
+        if report.what_if:
+            return sum(_live_rows(guess.figures, guess.at) for guess in report.what_if)
+        return sum(_live_rows(figures, 0) for figures in report.states)
 
     def check(self, expect: Expect) -> Verdict:
         """Compares rows with what is expected of them. Raises StateplanError."""
@@ -160,13 +166,13 @@ class SparkPlay:
         return check_rows(expect, actual, values_of(expect.block, fields, self.session, self.case) if is_sql else None)
 
 
-def _live_rows(figures: StateFigures) -> int:
-    """The live rows of a state: of its main table, else of all with several rows, as in this process."""
+def _live_rows(figures: StateFigures, at: int) -> int:
+    """The live rows of a state: of its main table, else of all with several rows, as in this process. ``at`` is where
+    the rows are counted that have expired."""
     tables = {t.name: t.table for t in figures.state.operator.of_state(figures.state.index)}
     names = [n for n in tables if n == MAIN_TABLE] or [n for n, table in tables.items() if table.identity]
-    return sum(
-        figures.tables[n].rows - (figures.tables[n].aged[0].rows if figures.tables[n].aged else 0) for n in names
-    )
+    mine = [figures.tables[n] for n in names]
+    return sum(table.rows - (table.aged[at].rows if table.aged else 0) for table in mine)
 
 
 def _adapted(job: JobGraph, ends: bool) -> JobGraph:

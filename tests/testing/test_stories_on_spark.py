@@ -17,7 +17,9 @@ STORY = f"""{JOIN}
 -- expect state join.left: 2 rows
 -- expect state join.right: 0 rows
 -- advance 7 d
+-- expect state join.left: 0 rows
 -- ttl join.left 8 d
+-- expect state join.left: 2 rows
 -- given logistics
 --   | id | target |
 --   | 1  | Berlin |
@@ -43,9 +45,9 @@ def test_steps_times_and_ttls_hold_on_spark() -> None:
     (case,) = cases(STORY)
     result = run_on_spark(case, {})
     assert result.error is None, result.error
-    assert result.holds and len(result.verdicts) == 8, result.failures
+    assert result.holds and len(result.verdicts) == 10, result.failures
     (other,) = cases(STORY.replace("ttl join.left 8 d", "ttl join.left 7 d"))
-    assert [v.expect.subject for v in run_on_spark(other, {}).failures] == ["changelog", "table"]
+    assert [v.expect.subject for v in run_on_spark(other, {}).failures] == ["state", "changelog", "table"]
 
 
 @pytest.mark.spark
