@@ -105,6 +105,8 @@ def _cnf(rex: Rex, limit: int) -> Rex:
         result = _conjunction([_cnf(c, limit) for c in conjunctions(rex)])
     elif op == "OR":
         operands = disjunctions(rex)
+        if not any(kind(operand) in ("AND", "NOT") for operand in operands):  # a long IN, for example
+            return or_(operands)
         heads = conjunctions(_cnf(operands[0], limit))
         tails = conjunctions(_cnf(or_(operands[1:]), limit))
         result = _conjunction([or_([h, t]) for h in heads for t in tails])
