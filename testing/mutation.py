@@ -82,9 +82,12 @@ def mutate(stories: Sequence[Story], selection: Selection, most: int, seed: int)
         seed: says which of them, if there are more.
 
     Raises:
-        StateplanError: a query cannot be planned.
+        StateplanError: a query cannot be planned; TEST012, a test fails without any change.
     """
     options = selection.options
+    for case in (case for story in stories for case in selection.cases(story)):
+        if not Play(case, options).run().holds:
+            raise StateplanError("TEST012", name=case.title, place=case.place(case.line))
     groups = [group for story in stories for group in _groups(selection.cases(story), options)]
     places = range(len(groups))
     for place in sorted(random.Random(seed).sample(places, most)) if len(groups) > most else places:

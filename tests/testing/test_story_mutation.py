@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from stateplan.common.errors import StateplanError
 from stateplan.session.script import read_script
 from stateplan.testing.mutants import sql_mutants
 from stateplan.testing.mutation import Mutation, mutate
@@ -46,6 +47,18 @@ WHERE t.a IN (1, 2) GROUP BY t.a HAVING MIN(a) > 1"""
 def test_a_mutant_has_its_place() -> None:
     (mutant, *_) = sql_mutants(read_script("SELECT 1;\nSELECT a\nFROM t\nWHERE a = 1"))
     assert (mutant.statement, mutant.place.line) == (1, 4)
+
+
+def test_a_test_that_fails_is_no_judge() -> None:
+    with pytest.raises(StateplanError, match=r"TEST012.*the test 'wrong' fails without any change"):
+        mutation(f"""{JOIN}-- test: wrong
+-- given orders
+--   | id | num |
+--   | 1  | 2   |
+-- expect rows
+--   | id | num | target |
+--   | 1  | 2   | a      |
+""")
 
 
 def test_a_test_that_lets_no_time_pass_notices_no_longer_ttl() -> None:

@@ -407,3 +407,17 @@ def test_a_test_starts_no_job_and_writes_no_file(statement: str) -> None:
     result = outcome(f"-- test: t\nSELECT 1;\n{statement};\n-- expect no warning\n")
     assert result.error is not None and result.error.code == "TEST011"
     assert result.error.place is not None and result.error.place.line == 3
+
+
+def test_values_of_time_attributes_and_keys() -> None:
+    assert holds("""CREATE TABLE sales (id INT NOT NULL, ts TIMESTAMP(3), WATERMARK FOR ts AS ts);
+CREATE TABLE totals (h TIMESTAMP(3), n BIGINT);
+INSERT INTO totals SELECT window_start, COUNT(*)
+FROM TUMBLE(TABLE sales, DESCRIPTOR(ts), INTERVAL '1' HOUR) GROUP BY window_start, window_end;
+
+-- test: t
+-- given sales
+--   VALUES (1, TIMESTAMP '2026-01-01 08:59:00'), (2, TIMESTAMP '2026-01-01 09:00:00')
+-- expect rows
+--   VALUES (TIMESTAMP '2026-01-01 08:00:00', 1)
+""")
