@@ -272,12 +272,12 @@ def lookup(table: StateTable, parts: Iterable[Rows], sought_hashes: Hashes, now:
 def due_rows(table: StateTable, name: str, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:
     """The live state rows whose column ``name`` is ``upto`` at most, as a frame of :func:`state_schema`; ``parts`` are
     newest first."""
-    late = pl.col(name) <= upto
-    due_parts = [rows for rows in (part.frame.lazy().filter(late).collect() for part in parts) if rows.height]
+    due_parts = [rows for rows in (rows_where(part.frame, part.frame[name] <= upto) for part in parts) if rows.height]
     if not due_parts:
         return pl.DataFrame(schema=state_schema(table))
     sought_hashes = _unique(np.concatenate([rows[HASH].to_numpy() for rows in due_parts]))
-    return lookup(table, parts, sought_hashes, now, ttl).filter(late)
+    rows = lookup(table, parts, sought_hashes, now, ttl)
+    return rows_where(rows, rows[name] <= upto)
 
 
 def aligned(runs: Sequence[pl.DataFrame]) -> Sequence[pl.DataFrame]:

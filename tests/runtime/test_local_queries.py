@@ -270,12 +270,12 @@ def test_a_session_with_a_spark_of_its_own_uses_it() -> None:
 
 
 def test_no_spark_is_loaded() -> None:
-    """Nor pandas, which takes as long as all the rest: in the whole process of the command."""
+    """Nor pandas, which takes as long as all the rest: in the whole process of the command. ARRAY_AGG stores lists."""
     code = """
 import sys
 from stateplan.cli.app import main
 try:
-    main(["sql", "-q", "-e", "SELECT 1 AS n"])
+    main(["sql", "-q", "-e", "SELECT 1 AS n; SELECT ARRAY_AGG(x) FROM (VALUES (1), (2)) AS t (x)"])
 except SystemExit as e:
     assert not e.code, e.code
 print(*({"pyspark", "py4j", "pandas", "asyncio", "prompt_toolkit"} & set(sys.modules)), file=sys.stderr)

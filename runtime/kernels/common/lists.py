@@ -31,10 +31,10 @@ def pack_lists(owners: Ints, frame: pl.DataFrame, count: int, name: str, dtype: 
     inner: pl.DataType = dtype.inner  # type: ignore[attr-defined] # see above
     values = portable(frame.to_struct().cast(inner)).rechunk().to_arrow()
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    empty = lengths == 0
-    lists = pa.LargeListArray.from_arrays(
-        pa.array(offsets, pa.int64(), mask=np.append(empty, False) if empty.any() else None), values
-    )
+    bits = np.packbits(np.append(lengths > 0, True), bitorder="little")
+    buffers = [pa.py_buffer(bits), pa.py_buffer(offsets)]
+    # pa.array(offsets) would import pandas, which takes a second.
+    lists = pa.LargeListArray.from_arrays(pa.Array.from_buffers(pa.int64(), count + 1, buffers), values)
     return pl.Series(name, lists).cast(dtype)
 
 
