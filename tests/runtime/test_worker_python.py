@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,14 +47,34 @@ def gone(process: int) -> bool:
         return True
 
 
-@pytest.fixture
-def program() -> Iterator[str]:
+@contextlib.contextmanager
+def served(variables: Mapping[str, str] | None = None) -> Iterator[str]:
     """A program with a fork server that answers."""
     made = worker_python(str(ROOT))
-    programs._serve(made)
-    until(lambda: programs._socket(Path(made)).exists(), 60)
-    yield made
-    programs._end(programs._servers.pop(made), os.getpid())
+    programs._serve(made, variables or {})
+    try:
+        until(lambda: programs._socket(Path(made)).exists(), 60)
+        yield made
+    finally:
+        programs._end(programs._servers.pop(made), os.getpid())
+
+
+@pytest.fixture(scope="module")
+def program() -> Iterator[str]:
+    """A program whose fork server outlives the test: to start one takes a second."""
+    with served() as made:
+        yield made
+
+
+@contextlib.contextmanager
+def unserved(program: str) -> Iterator[None]:
+    """No fork server answers meanwhile."""
+    path = programs._socket(Path(program))
+    away = path.rename(path.with_name("away"))
+    try:
+        yield
+    finally:
+        away.rename(path)
 
 
 def told(folder: Path, path: str) -> list[object]:
@@ -80,31 +100,26 @@ def test_a_fork_is_like_a_process_of_its_own(program: str, tmp_path: Path) -> No
     assert parent == os.getpid()
 
 
-@pytest.mark.parametrize("missing", [[], ["no_such_module"]])
-def test_a_fork_has_what_is_named_for_it(program: str, tmp_path: Path, missing: list[str]) -> None:
-    (tmp_path / "having.py").write_text("import sys; print('this' in sys.modules)")
+@pytest.mark.parametrize(("missing", "named"), [([], "this"), (["no_such_module"], "tabnanny")])
+def test_a_fork_has_what_is_named_for_it(program: str, tmp_path: Path, missing: list[str], named: str) -> None:
+    (tmp_path / "having.py").write_text(f"import sys; print({named!r} in sys.modules)")
 
     def has() -> str:
         command = [sys.executable, "-IS", CLIENT, str(programs._socket(Path(program))), "-m", "having"]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
 
     assert has() == "False\n"
-    programs.import_ahead(program, [*missing, "this"])
+    programs.import_ahead(program, [*missing, named])
     until(lambda: has() == "True\n", 60)
 
 
 def test_libraries_of_forks_see_the_variables_of_workers_when_they_are_imported(tmp_path: Path) -> None:
     (tmp_path / "asking.py").write_text("import polars; print(polars.thread_pool_size())")
-    program = worker_python(str(ROOT))
-    programs._serve(program, {"POLARS_MAX_THREADS": "3"})
-    try:
-        until(lambda: programs._socket(Path(program)).exists(), 60)
+    with served({"POLARS_MAX_THREADS": "3"}) as program:
         programs.import_ahead(program, ["polars"])
         command = [sys.executable, "-IS", CLIENT, str(programs._socket(Path(program))), "-m", "asking"]
         environment = {name: value for name, value in os.environ.items() if name != "POLARS_MAX_THREADS"}
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    finally:
-        programs._end(programs._servers.pop(program), os.getpid())
     assert done.stdout == "3\n"
 
 
@@ -113,14 +128,15 @@ def test_a_spark_gives_forks_the_variables_that_the_user_sets() -> None:
     assert _worker_variables(settings) == {"POLARS_MAX_THREADS": "3", "A": "b"}
 
 
-def test_a_server_that_was_killed_is_not_missed(program: str, tmp_path: Path) -> None:
-    path = programs._socket(Path(program))
-    server = programs._servers[program]
-    server.kill()
-    server.wait()
-    assert path.exists()
-    programs.import_ahead(program, ["json"])
-    assert os.getpid() in told(tmp_path, str(path))
+def test_a_server_that_was_killed_is_not_missed(tmp_path: Path) -> None:
+    with served() as program:
+        path = programs._socket(Path(program))
+        server = programs._servers[program]
+        server.kill()
+        server.wait()
+        assert path.exists()
+        programs.import_ahead(program, ["json"])
+        assert os.getpid() in told(tmp_path, str(path))
 
 
 def test_the_program_is_this_python(program: str) -> None:
@@ -141,8 +157,8 @@ def test_the_daemon_of_workers_ends_with_its_standard_input(program: str) -> Non
         return done.returncode, int.from_bytes(done.stdout, "big")
 
     forked = run()
-    programs._socket(Path(program)).unlink()
-    alone = run()
+    with unserved(program):
+        alone = run()
     assert forked[0] == alone[0]
     assert all(0 < port < 1 << 16 for _, port in (forked, alone))
 
@@ -156,8 +172,8 @@ def test_a_fork_fails_as_a_process_does(program: str, module: str) -> None:
         return done.returncode, done.stderr.splitlines()[-1]
 
     forked = run()
-    programs._socket(Path(program)).unlink()
-    assert forked == run() and forked[0] == 1
+    with unserved(program):
+        assert forked == run() and forked[0] == 1
 
 
 def test_a_fork_ends_with_the_process_that_spark_knows(program: str, tmp_path: Path) -> None:
