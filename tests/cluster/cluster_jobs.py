@@ -16,12 +16,19 @@ from typing import Any
 import psutil
 
 from stateplan import PlanReference, TableEnvironment
+from stateplan.runtime.spark.class_archive import archive_options
+from stateplan.runtime.spark.session import _class_path
 
 ROOT = Path(__file__).resolve().parents[2]
 MASTER = "local-cluster[2,1,1024]"
-_JAVA = "-XX:TieredStopAtLevel=1"
-"""JVMs live for seconds here: most of their time would go into compiling."""
-CLUSTER = {"spark.master": MASTER, "spark.executor.extraJavaOptions": _JAVA}
+_JAVA = " ".join(["-XX:TieredStopAtLevel=1", *archive_options(os.environ)])
+"""JVMs live for seconds here: most of their time would go into compiling, and into loading classes."""
+CLUSTER = {
+    "spark.master": MASTER,
+    **{f"spark.{role}.extraJavaOptions": _JAVA for role in ("driver", "executor")},
+    # An archive of classes fits one order of libraries.
+    **{f"spark.{role}.extraClassPath": _class_path() for role in ("driver", "executor")},
+}
 
 TABLES = """
 CREATE TABLE orders (order_id BIGINT, product_id BIGINT, num INT, arrived AS PROCTIME())
