@@ -49,12 +49,18 @@ from tests.support.waiting import until
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _clients() -> Iterator[None]:
+def _passwords() -> Iterator[None]:
     """Sets variables with passwords."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KAFKA_PASSWORD", RIGHT)
         patch.setenv("KAFKA_WRONG", WRONG)
         yield
+
+
+@pytest.fixture(autouse=True)
+def _clients() -> Iterator[None]:
+    """Ends the clients of a test: those of all tests would look for brokers that are gone, all the time."""
+    yield
     end_clients()
 
 
