@@ -37,7 +37,7 @@ def between_calls() -> Iterator[None]:
     try:
         yield
     finally:
-        for number, handler in handlers.items():
+        for number, handler in reversed(handlers.items()):  # SIGINT last: from then on, it may end this function
             signal.signal(number, handler)
         for signal_number in signals:
             if signal_number == signal.SIGINT:

@@ -76,3 +76,17 @@ def test_another_thread_holds_nothing_back() -> None:
     thread.start()
     thread.join()
     assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+def test_an_interrupt_while_handlers_are_restored_leaves_none_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    interrupt, install = signal.getsignal(signal.SIGINT), signal.signal
+
+    def restore(number: int, handler: object) -> object:
+        out = install(number, handler)  # type: ignore[arg-type]
+        if handler is interrupt:
+            os.kill(os.getpid(), signal.SIGINT)
+        return out
+
+    monkeypatch.setattr(signal, "signal", restore)
+    with pytest.raises(RuntimeError, match="the handler of SIGINT"), between_calls():
+        pass
