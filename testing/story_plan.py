@@ -12,7 +12,9 @@ from sqlglot import exp
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind
 from stateplan.common.errors import SqlError, StateplanError
 from stateplan.common.zone import local_time_zone
+from stateplan.connectors.filesystem import Filesystem
 from stateplan.connectors.registry import source_changelog_mode, source_gives_key_deletes
+from stateplan.connectors.replay import Replay
 from stateplan.connectors.tables_of_tests import NAME
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_table
@@ -182,7 +184,7 @@ def _over(node: ExecNode, folder: Path) -> ExecNode:
     if table is None or table.resolved_table is None:
         return node
     if isinstance(node, Sink):
-        options = {"connector": "filesystem", "format": "op-json", **OPTIONS}
+        options = {"connector": Filesystem.name, "format": "op-json", **OPTIONS}
         path = folder / f"out-{name_of(table)}-{node.id}"
         return with_sink(node, {**options, "path": str(path)}, table.identifier)
     options = dict(table.resolved_table.options or {})
@@ -191,7 +193,7 @@ def _over(node: ExecNode, folder: Path) -> ExecNode:
     if source_gives_key_deletes(options):
         word = "upsert-key-delete"
     new_options = {
-        "connector": "replay",
+        "connector": Replay.name,
         "path": str(file_of(folder, name_of(table))),
         "format": "op-json",
         "op-json.mode": word,
