@@ -156,7 +156,7 @@ def _per_core(ledger: Ledger) -> Iterator[str]:
         yield (
             "Events divided by the processor time of all processes of an engine. The last column is the figure that "
             "[Nexmark's authors](https://github.com/nexmark/nexmark#nexmark-benchmark-result) publish for Flink 1.13: "
-            "100 million events, on other and faster machines, with a generator in the engine where the others here "
+            "100 million events, on other machines, with a generator in the engine where the engines here "
             "parse JSON. So it is a point of reference and no comparison."
         )
         yield _table(("query", "stateplan", "the best Flink here", "Flink 1.13, published"), rows)
