@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,10 @@ from stateplan.connectors.listing import natural_key
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.planner.dialect import nodes
 from stateplan.session.script import ScriptStatement
-from stateplan.testing.checks import Actual, check_rows
-from stateplan.testing.play import Outcome, final_rows, initial_plan, test_folder, with_place
+from stateplan.testing.checks import Actual
+from stateplan.testing.play import Outcome, check_output, final_rows, initial_plan, run_elsewhere
 from stateplan.testing.rows import Change, Fields
-from stateplan.testing.schedule import Arrival, Moment, output_named, schedule, values_of
+from stateplan.testing.schedule import Arrival, Moment, output_named, schedule
 from stateplan.testing.story import Case, End, Expect
 from stateplan.testing.story_plan import RESULT, Input, Output, Preparation, StoryPlan, prepare
 
@@ -48,18 +48,7 @@ def require_flink() -> None:
 
 def run_on_flink(case: Case, options: Mapping[str, str]) -> Outcome:
     """Runs a test on Flink. Only its last tables are compared."""
-    outcome = Outcome(case)
-    began = time.perf_counter()
-    with test_folder() as folder:
-        try:
-            _play(case, options, folder, outcome)
-        except StateplanError as error:
-            if error.code == "TEST008":
-                outcome.skip_reason = error.message
-            else:
-                outcome.error = with_place(error, case)
-    outcome.seconds = time.perf_counter() - began
-    return outcome
+    return run_elsewhere(case, partial(_play, case, options))
 
 
 def _play(case: Case, options: Mapping[str, str], folder: Path, outcome: Outcome) -> None:
@@ -76,10 +65,8 @@ def _play(case: Case, options: Mapping[str, str], folder: Path, outcome: Outcome
         name = output_named(expect, plan.outputs(), case)
         output = plan.outputs()[name]
         changes = final_rows(output, _changes(folder / f"out-{name}", output))
-        assert expect.block is not None
-        is_sql = expect.block.form == "values"
-        expected = values_of(expect.block, output.fields, session, case) if is_sql else None
-        outcome.verdicts.append(check_rows(expect, Actual(output.fields, changes, case.file, name), expected))
+        actual = Actual(output.fields, changes, case.file, name)
+        outcome.verdicts.append(check_output(expect, actual, session, case))
 
 
 def _rows(moments: list[Moment]) -> Iterator[tuple[str, bytes]]:

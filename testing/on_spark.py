@@ -5,9 +5,9 @@ Each step ends its job, and the next one continues from the checkpoint. So each 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from stateplan.common.errors import StateplanError
@@ -26,19 +26,19 @@ from stateplan.runtime.start import Submission, execute
 from stateplan.runtime.translate import translate
 from stateplan.runtime.user_functions import bind_functions
 from stateplan.session.restart import continue_from
-from stateplan.testing.checks import Actual, Verdict, check_rows
+from stateplan.testing.checks import Actual, Verdict
 from stateplan.testing.play import (
     Outcome,
     Tables,
     check_error,
     check_lint,
+    check_output,
     check_state,
     initial_plan,
-    test_folder,
-    with_place,
+    run_elsewhere,
 )
 from stateplan.testing.rows import Change, Fields
-from stateplan.testing.schedule import Arrival, Moment, output_named, schedule, stamped, values_of
+from stateplan.testing.schedule import Arrival, Moment, output_named, schedule, stamped
 from stateplan.testing.stage import with_ttls
 from stateplan.testing.story import Advance, Case, End, Expect, SetTtl, UsePlan, Watermark
 from stateplan.testing.story_plan import file_of, prepare
@@ -160,10 +160,7 @@ class SparkPlay:
         name = output_named(expect, outputs, self.case)
         fields = outputs[name].fields
         changes = self.tables.table(name) if expect.subject == "table" else self.tables.step.get(name, [])
-        actual = Actual(fields, changes, self.case.file, name)
-        assert expect.block is not None
-        is_sql = expect.block.form == "values"
-        return check_rows(expect, actual, values_of(expect.block, fields, self.session, self.case) if is_sql else None)
+        return check_output(expect, Actual(fields, changes, self.case.file, name), self.session, self.case)
 
 
 def _live_rows(figures: StateFigures, at: int) -> int:
@@ -185,18 +182,7 @@ def _changes(fields: Fields, lines: list[bytes]) -> list[Change]:
 
 def run_on_spark(case: Case, options: Mapping[str, str]) -> Outcome:
     """Runs a test on Spark. What is expected of warnings is not compared there."""
-    outcome = Outcome(case)
-    began = time.perf_counter()
-    with test_folder() as folder:
-        try:
-            _play(case, options, folder, outcome)
-        except StateplanError as error:
-            if error.code == "TEST008":
-                outcome.skip_reason = error.message
-            else:
-                outcome.error = with_place(error, case)
-    outcome.seconds = time.perf_counter() - began
-    return outcome
+    return run_elsewhere(case, partial(_play, case, options))
 
 
 def _play(case: Case, options: Mapping[str, str], folder: Path, outcome: Outcome) -> None:

@@ -295,7 +295,7 @@ class Play:
         self._raise_unexpected()
         stage = self.stage
         if stage is None:
-            return Verdict(expect, False, "the query could not be plan")
+            return Verdict(expect, False, "the query could not be planned")
         if expect.subject == "state":
             return self._check_state(expect, stage)
         if expect.subject in ("warning", "no warning"):
@@ -311,11 +311,7 @@ class Play:
             changes = sorted(self.tables.table(name), key=lambda change: [c or "" for c in change.cells])
         else:
             changes = self.tables.step.get(name, [])
-        actual = Actual(output.fields, changes, self.case.file, name)
-        assert expect.block is not None
-        if expect.block.form != "values":
-            return check_rows(expect, actual)
-        return check_rows(expect, actual, values_of(expect.block, output.fields, self.session, self.case))
+        return check_output(expect, Actual(output.fields, changes, self.case.file, name), self.session, self.case)
 
     def _check_state(self, expect: Expect, stage: Stage) -> Verdict:
         try:
@@ -324,6 +320,13 @@ class Play:
             error.place = self.case.place(expect.line)
             raise
         return check_state(expect, rows)
+
+
+def check_output(expect: Expect, actual: Actual, session: Preparation, case: Case) -> Verdict:
+    """Compares expected rows with those of a sink. Raises StateplanError."""
+    assert expect.block is not None
+    is_sql = expect.block.form == "values"
+    return check_rows(expect, actual, values_of(expect.block, actual.fields, session, case) if is_sql else None)
 
 
 def check_state(expect: Expect, rows: int) -> Verdict:
@@ -375,3 +378,25 @@ def with_place(error: StateplanError, case: Case, line: int | None = None) -> St
 def run_case(case: Case, options: Mapping[str, str]) -> Outcome:
     """Runs a test in this process."""
     return Play(case, options).run()
+
+
+def run_elsewhere(case: Case, play: Callable[[Path, Outcome], None]) -> Outcome:
+    """Runs a test on another engine.
+
+    Args:
+        case: the test.
+        play: takes a folder for its files, and the outcome. It raises StateplanError TEST008 for a test that the engine
+            cannot run.
+    """
+    outcome = Outcome(case)
+    began = time.perf_counter()
+    with test_folder() as folder:
+        try:
+            play(folder, outcome)
+        except StateplanError as error:
+            if error.code == "TEST008":
+                outcome.skip_reason = error.message
+            else:
+                outcome.error = with_place(error, case)
+    outcome.seconds = time.perf_counter() - began
+    return outcome

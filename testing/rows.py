@@ -53,7 +53,8 @@ class Fields:
         return tuple(name for name, _ in self.fields)
 
     @cached_property
-    def _nullable(self) -> tuple[tuple[str, LogicalType], ...]:
+    def nullable(self) -> tuple[tuple[str, LogicalType], ...]:
+        """The columns as tests write them: each may be NULL, and none is a time attribute."""
         return tuple((name, replace(kind, nullable=True, kind=None)) for name, kind in self.fields)
 
     def only(self, names: Sequence[str]) -> Fields:
@@ -115,12 +116,12 @@ class Fields:
 
     def frame(self, lines: Sequence[bytes]) -> pl.DataFrame:
         """The rows of lines as a frame of changes. Raises DataError."""
-        decoder = OpJson().message_decoder(OPTIONS, self._nullable, range(len(self.fields)))
+        decoder = OpJson().message_decoder(OPTIONS, self.nullable, range(len(self.fields)))
         return decoder.messages(list(lines))[0]
 
     def changes(self, frames: Iterable[pl.DataFrame]) -> list[Change]:
         """The changes of frames, as texts."""
-        encoder = OpJson().message_encoder(OPTIONS, self._nullable)
+        encoder = OpJson().message_encoder(OPTIONS, self.nullable)
         out: list[Change] = []
         for frame in frames:
             if frame.height == 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -125,8 +125,7 @@ def _evaluate(block: Block, table: Input, session: Preparation, case: Case) -> B
 def values_of(block: Block, fields: Fields, session: Preparation, case: Case) -> list[Change]:
     """The rows of VALUES, as texts of the types of columns. Raises StateplanError."""
     names = ", ".join(f"c{i}" for i in range(len(fields.fields)))
-    kinds = [replace(kind, kind=None, nullable=True) for _, kind in fields.fields]
-    casts = ", ".join(f"CAST(c{i} AS {kind.summary()})" for i, kind in enumerate(kinds))
+    casts = ", ".join(f"CAST(c{i} AS {kind.summary()})" for i, (_, kind) in enumerate(fields.nullable))
     sql = block.sql.strip().rstrip(";")
     try:
         frame = session.environment.sql_query(f"SELECT {casts} FROM ({sql}) AS t ({names})").to_polars()

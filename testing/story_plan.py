@@ -208,7 +208,7 @@ def _statements(sql: Sql) -> tuple[ScriptStatement, ...]:
 
 
 class Preparation:
-    """The session of a test: its tables are there, and its query can be plan.
+    """The session of a test: its tables are there, and its query can be planned.
 
     Args:
         sql: the statements of the test.

@@ -18,7 +18,7 @@ class Taps:
 
     Attributes:
         frames: by name of the operator, what it has emitted, in order.
-        programs: projections and filters, each with the frames that it rows and their times.
+        programs: projections and filters, each with the frames that it gets and their times.
     """
 
     frames: dict[str, list[pl.DataFrame]] = field(default_factory=lambda: defaultdict(list))
