@@ -13,6 +13,7 @@ import pytest
 from stateplan.common.errors import StateplanError
 from stateplan.plans.state import CheckpointReader
 from stateplan.session.environment import TableEnvironment
+from tests.e2e.counting_job import start_counting
 
 pytestmark = pytest.mark.spark
 
@@ -96,21 +97,7 @@ def test_the_types_are_those_of_the_plan(checkpoint: Path) -> None:
 
 
 def test_a_running_job_is_asked(spark: object, tmp_path: Path) -> None:
-    environment = TableEnvironment.create(
-        {
-            "pipeline.max-parallelism": "2",
-            "execution.checkpointing.dir": str(tmp_path / "c"),
-            "execution.checkpointing.interval": "100 ms",
-        }
-    )
-    environment.execute_sql(
-        "CREATE TABLE src (k INT) WITH ('connector' = 'datagen', 'rows-per-second' = '20', "
-        "'fields.k.min' = '1', 'fields.k.max' = '10000')"
-    )
-    environment.execute_sql("CREATE TABLE snk (n BIGINT, keys BIGINT) WITH ('connector' = 'blackhole')")
-    inner = "SELECT k, COUNT(*) AS n FROM src GROUP BY k"
-    job = environment.execute_sql(f"INSERT INTO snk SELECT n, COUNT(*) FROM ({inner}) GROUP BY n").get_job_client()
-    assert job is not None
+    job = start_counting(tmp_path / "c")
     question = (
         "SELECT (SELECT COUNT(*) FROM s.job.`{}`) AS by_key, (SELECT SUM(`COUNT(*)`) FROM s.job.`{}`) AS by_count"
     )

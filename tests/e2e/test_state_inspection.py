@@ -20,6 +20,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.state import CheckpointReader
 from stateplan.runtime.metrics.log import read_metrics
 from stateplan.session.environment import TableEnvironment
+from tests.e2e.counting_job import start_counting
 
 pytestmark = pytest.mark.spark
 
@@ -222,21 +223,7 @@ def test_what_a_ttl_frees_is_what_was_predicted(shop: Shop, tmp_path: Path) -> N
 
 
 def test_a_running_job_is_read_after_one_micro_batch(spark: object, tmp_path: Path) -> None:
-    environment = TableEnvironment.create(
-        {
-            "pipeline.max-parallelism": "2",
-            "execution.checkpointing.dir": str(tmp_path / "c"),
-            "execution.checkpointing.interval": "100 ms",
-        }
-    )
-    environment.execute_sql(
-        "CREATE TABLE src (k INT) WITH ('connector' = 'datagen', 'rows-per-second' = '20', "
-        "'fields.k.min' = '1', 'fields.k.max' = '10000')"
-    )
-    environment.execute_sql("CREATE TABLE snk (n BIGINT, keys BIGINT) WITH ('connector' = 'blackhole')")
-    inner = "SELECT k, COUNT(*) AS n FROM src GROUP BY k"
-    job = environment.execute_sql(f"INSERT INTO snk SELECT n, COUNT(*) FROM ({inner}) GROUP BY n").get_job_client()
-    assert job is not None
+    job = start_counting(tmp_path / "c")
     try:
         batches = set()
         while len(batches) < 3:
