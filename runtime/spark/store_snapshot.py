@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -37,7 +36,7 @@ class StoreSnapshot:
     """
 
     def __init__(self, archive: ZipFile, files: Mapping[str, tuple[AnyPath, int]]) -> None:
-        self._folder = folder = Path(tempfile.mkdtemp(dir=scratch("snapshots")))
+        self._folder = folder = scratch("snapshot")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         for name in set(archive.namelist()) - {_FACTS}:
             (folder / Path(name).name).write_bytes(archive.read(name))
