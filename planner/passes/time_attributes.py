@@ -11,6 +11,7 @@ from dataclasses import replace
 from stateplan.common.errors import SqlError
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Call, InputRef, Literal, PatternInputRef, Rex
+from stateplan.planner.algebra.base import AggCall
 from stateplan.planner.algebra.match import Match
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
@@ -44,15 +45,12 @@ def materialize_time_attributes(rel: Rel) -> Rel:
         windows = window_properties(inputs[0])
         kept_times = windows.times if windows is not None and windows.grouped_by(rel.group) else ()
         used_fields = [*(g for g in rel.group if g not in kept_times), *(a for c in rel.calls for a in c.args)]
-        calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
-        return replace(rel, input=_materialized(inputs[0], used_fields), calls=calls)
+        return replace(rel, input=_materialized(inputs[0], used_fields), calls=_plain_calls(rel.calls))
     if isinstance(rel, GroupWindowAggregate):
         args = {*rel.group, *(a for c in rel.calls for a in c.args)}
-        calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
-        return replace(rel, input=_materialized(inputs[0], sorted(args)), calls=calls)
+        return replace(rel, input=_materialized(inputs[0], sorted(args)), calls=_plain_calls(rel.calls))
     if isinstance(rel, OverAggregate):
-        calls = tuple(replace(c, type=replace(c.type, kind=None)) for c in rel.calls)
-        return replace(rel, input=inputs[0], calls=calls)
+        return replace(rel, input=inputs[0], calls=_plain_calls(rel.calls))
     if isinstance(rel, TableAggregate):
         return replace(rel, input=_materialized(inputs[0], range(rel.input.width)))
     if isinstance(rel, Join):
@@ -92,6 +90,11 @@ def materialize_time_attributes(rel: Rel) -> Rel:
     if isinstance(rel, Rank):
         return replace(rel, input=inputs[0])
     return replace_inputs(rel, inputs)
+
+
+def _plain_calls(calls: Sequence[AggCall]) -> tuple[AggCall, ...]:
+    """Calls whose results are no time attributes."""
+    return tuple(replace(c, type=replace(c.type, kind=None)) for c in calls)
 
 
 def _with_types_of_before(rel: WindowTable, below: Rel) -> WindowTable:
