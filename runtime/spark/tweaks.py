@@ -190,7 +190,7 @@ TWEAKS: dict[str, Tweak] = {
     ),
     # of every job
     "state-messages": Tweak(
-        "copies what a worker stores seven times, into one message after the other",
+        "copies what a worker stores six times, into one message after the other",
         "copies it three times",
         "half of the processor time that a worker takes to store 4 MB",
     ),
