@@ -5,7 +5,8 @@
 Three jobs over recorded arrivals (:mod:`benchmarks.ttl_data`) and one whose second rows come after times with a heavy
 tail. Each runs without a TTL, is killed (kill -9) and started again ``--kills`` times on the way, with another
 parallelism and other TTLs each time, and is asked for advice for shares of 0, 0.01 and 1 percent. The needed TTLs
-are worked out from the rows. Then the job runs with the advice for 1 %, and what it misses is counted.
+are worked out from the rows. Then the job runs with the advice for 1 %, and what it misses is counted. An audit of its
+state records the expired rows that were needed; they are compared, one by one, with those that follow from the input.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +44,10 @@ _STEP = 600_000
 _LONG = "300 d"
 
 
+Lost = tuple[str, tuple[object, ...], int, int]
+"""An expired row that was needed: its state, its key, its last access, and when it was needed (ms)."""
+
+
 @dataclass(frozen=True)
 class Case:
     """A query, how its state is refreshed, and the ages at which its rows are needed.
@@ -50,11 +56,13 @@ class Case:
         query: over recorded arrivals.
         ages: per state, gives the ages (ms) of its uses from the folder of the rows.
         refreshed: the type of node whose states are refreshed by reads too.
+        lost: gives the expired rows that are needed, from the folder of the rows and the TTLs (ms) by state.
         exact: whether the rows that are missing are the uses that were missed.
     """
 
     query: Query
     ages: Callable[[Path], Mapping[str, np.ndarray]]
+    lost: Callable[[Path, Mapping[str, int]], Counter[Lost]]
     refreshed: str = ""
     exact: bool = True
 
@@ -75,6 +83,67 @@ def waits(folder: Path, left: str, right: str, on: tuple[str, str]) -> dict[str,
         met = rows.join(came, on="key").filter(pl.col("later") > pl.col("at"))
         out["join.left" if side == 0 else "join.right"] = (met["later"] - met["at"]).to_numpy()
     return out
+
+
+def lost_in_join(folder: Path, left: str, right: str, on: tuple[str, str], ttls: Mapping[str, int]) -> Counter[Lost]:
+    """Of a join: rows for whose key a row comes on the other side when they have expired."""
+    both = [arrivals(folder, name) for name in (left, right)]
+    out: Counter[Lost] = Counter()
+    for side, (mine, theirs) in enumerate((both, both[::-1])):
+        state, keys = ("join.left", "join.right")[side], on if side == 0 else on[::-1]
+        if state in ttls:
+            came = theirs.select(pl.col(keys[1]).alias("key"), pl.col("at").alias("later")).unique()
+            met = mine.select(pl.col(keys[0]).alias("key"), "at").join(came, on="key")
+            rows = met.filter(pl.col("later") - pl.col("at") >= ttls[state]).rows()
+            out.update((state, (key,), at, later) for key, at, later in rows)
+    return out
+
+
+class Expiring:
+    """The last accesses to the keys of a state.
+
+    Args:
+        state: its name.
+        ttl: ms; 0 is for ever.
+    """
+
+    def __init__(self, state: str, ttl: int) -> None:
+        self.state, self.ttl = state, ttl
+        self.last: dict[tuple[object, ...], int] = {}
+
+    def access(self, key: tuple[object, ...], now: int, refreshes: bool, lost: Counter[Lost]) -> bool:
+        """Whether the key is live; an expired one is counted as lost, and begins anew."""
+        before = self.last.get(key)
+        is_live = before is not None and not (self.ttl and now - before >= self.ttl)
+        if before is not None and not is_live:
+            lost[self.state, key, before, now] += 1
+        if refreshes or not is_live:
+            self.last[key] = now
+        return is_live
+
+
+def lost_in_aggregate(folder: Path, ttls: Mapping[str, int]) -> Counter[Lost]:
+    """Of the deduplication and the aggregate behind it: one key after the other."""
+    names = ("deduplicate", "group-aggregate", "group-aggregate$distinct1")
+    seen, groups, users = (Expiring(name, ttls.get(name.partition("$")[0], 0)) for name in names)
+    lost: Counter[Lost] = Counter()
+    for (now,), rows in arrivals(folder, "orders").group_by(["at"], maintain_order=True):
+        once = rows.unique("order_id", keep="first", maintain_order=True)
+        new = [row for row in once.iter_rows(named=True) if not seen.access((row["order_id"],), now, False, lost)]
+        for product in dict.fromkeys(row["product_id"] for row in new):
+            groups.access((product,), now, True, lost)
+        for pair in dict.fromkeys((row["product_id"], row["user_id"]) for row in new):
+            users.access(pair, now, True, lost)
+    return lost
+
+
+def recorded(checkpoint: Path) -> Counter[Lost]:
+    """What the audit of a job has recorded."""
+    session = TableEnvironment.create()
+    session.execute_sql(f"CREATE CATALOG s WITH ('type' = 'state', 'path' = '{checkpoint}')")
+    rows = session.sql_query("SELECT state, state_key, access_time, needed_at FROM s.job.lost_rows").to_arrow()
+    frame = pl.DataFrame(rows).with_columns(pl.col("access_time", "needed_at").dt.epoch("ms"))
+    return Counter((state, tuple(json.loads(key).values()), at, later) for state, key, at, later in frame.rows())
 
 
 def gaps(times: pl.DataFrame, keys: list[str]) -> np.ndarray:
@@ -115,20 +184,32 @@ HEAVY = Query(
     (),
 )
 _BY_NAME = {query.name: query for query in QUERIES}
+
+
+def _join_case(query: Query, left: str, right: str, key: str) -> Case:
+    on = (key, key)
+    return Case(
+        query,
+        lambda folder: waits(folder, left, right, on),
+        lambda folder, ttls: lost_in_join(folder, left, right, on, ttls),
+    )
+
+
 CASES = (
-    Case(_BY_NAME["aggregate"], aggregate_ages, "group-aggregate", exact=False),
-    Case(_BY_NAME["join"], lambda folder: waits(folder, "placed", "logistics", ("order_id", "order_id"))),
-    Case(HEAVY, lambda folder: waits(folder, "asked", "answered", ("id", "id"))),
+    Case(_BY_NAME["aggregate"], aggregate_ages, lost_in_aggregate, "group-aggregate", exact=False),
+    _join_case(_BY_NAME["join"], "placed", "logistics", "order_id"),
+    _join_case(HEAVY, "asked", "answered", "id"),
 )
 
 
 class Job:
     """A query on a checkpoint of its own, in processes that may be killed."""
 
-    def __init__(self, case: Case, data: Path, folder: Path) -> None:
+    def __init__(self, case: Case, data: Path, folder: Path, audit: str = "OFF") -> None:
         folder.mkdir()
+        self.audit = audit
         self.case, self.folder, self.plan, self.checkpoint = case, folder, folder / "plan.json", folder / "checkpoint"
-        self._data = data
+        self.data = data
         plan = self.session(2).compile_plan_sql(f"INSERT INTO snk {case.query.body}").as_json_string()
         whole = json.loads(plan)
         for node in whole["nodes"]:
@@ -140,12 +221,17 @@ class Job:
     def session(self, parallelism: int) -> TableEnvironment:
         """A session with the tables."""
         env = TableEnvironment.create(
-            {"execution.checkpointing.dir": str(self.checkpoint), "parallelism.default": str(parallelism)}
+            {
+                "execution.checkpointing.dir": str(self.checkpoint),
+                "parallelism.default": str(parallelism),
+                "table.exec.state.audit": self.audit,
+                "table.exec.state.audit.retention": "0",
+            }
         )
         for name, columns in self.case.query.tables.items():
             env.execute_sql(
                 f"CREATE TABLE {name} ({columns}) WITH ('connector' = 'replay', 'format' = 'json', "
-                f"'path' = '{self._data / name}.json')"
+                f"'path' = '{self.data / name}.json')"
             )
         env.execute_sql(f"CREATE TABLE snk ({self.case.query.sink[0]}) WITH ('connector' = 'blackhole')")
         return env
@@ -156,11 +242,12 @@ class Job:
         set_ttls(document, ttls)
         document.write(str(self.plan), overwrite=True)
 
-    def run(self, kills: int = 0) -> None:
-        """Runs to the end; ``kills`` processes on the way do not."""
-        states = list(self.case.ages(self._data))
+    def run(self, kills: int = 0, keeps_ttls: bool = False) -> None:
+        """Runs to the end; ``kills`` processes on the way do not, and each has other TTLs unless ``keeps_ttls``."""
+        states = list(self.case.ages(self.data))
         for kill in range(kills):
-            self.set(dict.fromkeys(states, random.choice(["200 d", "250 d", _LONG])))
+            if not keeps_ttls:
+                self.set(dict.fromkeys(states, random.choice(["200 d", "250 d", _LONG])))
             with self._process(1 + kill % 3) as process:
                 before = self._batch()
                 while process.poll() is None and self._batch() < before + 2:
@@ -175,7 +262,7 @@ class Job:
         code = (
             f"from benchmarks.advise import *; Job.__init__ = lambda self: None; job = Job(); "
             f"job.case = CASES[{CASES.index(self.case)}]; job.checkpoint = Path({str(self.checkpoint)!r}); "
-            f"job._data = Path({str(self._data)!r}); "
+            f"job.data = Path({str(self.data)!r}); job.audit = {self.audit!r}; "
             f"job.session({parallelism}).execute_sql(\"EXECUTE PLAN '{self.plan}'\").wait()"
         )
         log = (self.folder / "log.txt").open("ab")
@@ -192,6 +279,18 @@ class Job:
         """Rows that the sink has got."""
         sinks = (f for r in read_metrics(self.checkpoint) for f in r.operators.values() if "sink_ms" in f)
         return sum(int(figures["rows_in"]) for figures in sinks)
+
+
+def agrees_with_audit(job: Job, ttls: Mapping[str, int]) -> bool:
+    """Prints whether the audit of a job has recorded the expired rows that were needed, and no others.
+
+    Args:
+        ttls: of its states, ms.
+    """
+    needed_rows, records = job.case.lost(job.data, ttls), recorded(job.checkpoint)
+    wrong, unseen = (records - needed_rows).total(), (needed_rows - records).total()
+    print(f"  expired rows that were needed: {needed_rows.total():,}; the audit: {wrong:,} wrong, {unseen:,} not seen")
+    return needed_rows == records
 
 
 def measure(case: Case, data: Path, folder: Path, kills: int) -> bool:
@@ -221,14 +320,22 @@ def measure(case: Case, data: Path, folder: Path, kills: int) -> bool:
                 )
             )  # fmt: skip
     print(in_columns(lines, indent="  ", left=2))
-    short = Job(case, data, folder / "short")
-    short.set({s.selector: format_ttl(s.ttl) for s in advised.states if s.ttl})
-    short.run()
+    short = Job(case, data, folder / "short", "ALL")
+    ttls = {s.selector: s.ttl for s in advised.states if s.ttl}
+    short.set({selector: format_ttl(ttl) for selector, ttl in ttls.items()})
+    short.run(kills, keeps_ttls=True)
     told = sum(s.at(s.ttl).missed for s in advised.states if s.ttl)
     found = StateUses.of(read_metrics(short.checkpoint))
     uses = sum(h.total for of in found.ages.values() for h in of.values())
     whole = sum(s.all.total for s in advised.states)
     print(f"  with the advice for 1%: {told:,} of {whole:,} uses told to be missed, {whole - uses:,} missed")
+    good &= agrees_with_audit(short, ttls)
+    scarce = Job(case, data, folder / "scarce", "ALL")
+    halves = {selector: ttl // 2 for selector, ttl in ttls.items()}
+    scarce.set({selector: format_ttl(ttl) for selector, ttl in halves.items()})
+    scarce.run(kills, keeps_ttls=True)
+    print("  with half of these TTLs:")
+    good &= agrees_with_audit(scarce, halves)
     if case.exact:
         print(f"  rows of the result: {job.rows:,} before, {job.rows - short.rows:,} missing")
         good &= job.rows - short.rows <= told

@@ -40,6 +40,14 @@ _ROWS: tuple[Option, ...] = (
            "compiler writes it into the plan, where each state can have its own TTL.", default=0),
     Option("table.exec.time-bound-state.ttl", _DURATION, "TTL of state that operators drop by event time or by the "
            "clock: windows, interval joins, sorts. For input that becomes idle. Flink has no such TTL.", default=0),
+    Option("table.exec.state.audit", _ENUM, "Whether the job remembers expired rows and records which of them later "
+           "rows need. SAMPLE: for some of the keys. ALL: for all, with as much state as if TTLs were longer by the "
+           "retention. See [expired rows that were needed](lost-rows.md). Flink has no such option.",
+           default="OFF", values=("OFF", "SAMPLE", "ALL")),
+    Option("table.exec.state.audit.one-in", _INTEGER, "SAMPLE follows one in this number of keys.", default=200,
+           minimum=1),
+    Option("table.exec.state.audit.retention", _DURATION, "How long the audit remembers a row after it expired, and "
+           "keeps a record of one that was needed. 0 is without limit.", default=604_800_000),
     Option("table.exec.state.budget", _STRING, "How much state a job may keep: rows or bytes of the whole job, of "
            "states by selector, or both, such as '20 gb; join.left=2000000 rows'. See "
            "[state budgets](choosing-ttls.md#state-budgets)."),

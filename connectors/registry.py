@@ -88,6 +88,7 @@ INTERNAL: LazyTable[Connector] = LazyTable(
         "*results*": _CONNECTORS + "results:Results",
         "in-memory": _CONNECTORS + "arrow:ArrowTable",
         "state": _STATE + "state_connector:StateConnector",
+        "state-audit": _STATE + "lost_rows:LostRowsConnector",
         "table of a test": _CONNECTORS + "tables_of_tests:TableOfTest",
     },
     _instance,

@@ -18,6 +18,7 @@ from stateplan.common.roots import Roots
 from stateplan.common.ttl import TtlConfig
 from stateplan.connectors.protocol import Sink, Source
 from stateplan.execnodes.shadows import ActivePlan
+from stateplan.runtime.audit import OperatorAudit
 from stateplan.runtime.kernel import FormerColumns, Kernel, Transform
 from stateplan.runtime.side_outputs import Errors, LateRows
 from stateplan.runtime.state.ttl_access import InputFields
@@ -27,6 +28,9 @@ CLOCK = -1
 
 IDLE = -1 << 30
 """A source of an earlier plan of the job, in place of a node: Spark counts it, and it reads nothing any more."""
+
+AUDIT = -1 << 30
+"""The sink of the records of an audit, in place of a node: no table of the plan."""
 
 _NO_FIELDS = InputFields()
 
@@ -128,6 +132,7 @@ class OperatorSpec:
         channels: per input, the number of ways on which rows reach it; empty if nothing uses event time.
         fields: what is known of the rows of the inputs.
         late: per input, where its late rows go; None, and empty for all, where they are only counted.
+        audit: what it records of expired rows that are needed; None for nothing.
         idle_timeout: a channel without rows for this long does not hold back event time, ms; 0 is never.
         idle_timeouts: the same for channels of sources that have one of their own, by input and channel.
         node: the plan node.
@@ -152,6 +157,7 @@ class OperatorSpec:
     former_columns: FormerColumns = field(default_factory=dict)
     fields: InputFields = _NO_FIELDS
     late: tuple[LateRows | None, ...] = ()
+    audit: OperatorAudit | None = None
     loading: StateOnly | None = None
 
     @property

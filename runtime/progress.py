@@ -6,7 +6,7 @@ import time
 
 from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.job import Progress
-from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.jobgraph import AUDIT, JobGraph
 from stateplan.runtime.metrics.figures import add_all
 from stateplan.runtime.metrics.job_metrics import JobMetrics
 from stateplan.runtime.sinks import SinkDriver
@@ -27,17 +27,14 @@ def progress_of(
     operators = add_all(before, now)
     sources = {s.uid for s in graph.sources}
     records = tuple(metrics.recent)
+    rows = [(sink, count) for sink, count in zip(sinks.sinks, sinks.row_counts, strict=True) if sink.node != AUDIT]
     return Progress(
         records[-1].batch if records else -1,
         int(sum(f.get("rows_in", 0) for uid, f in operators.items() if uid in sources)),
-        sum(sinks.row_counts),
+        sum(count for _, count in rows),
         time.monotonic() - began,
         operators,
-        {
-            sink.name: rows
-            for sink, rows in zip(sinks.sinks, sinks.row_counts, strict=True)
-            if sink.is_open(sinks.active_plan)
-        },
+        {sink.name: count for sink, count in rows if sink.is_open(sinks.active_plan)},
         records[-1].ms / 1000 if records else 0.0,
         forecast,
     )

@@ -229,6 +229,17 @@ def record_of(checkpoint: AnyPath, number: int) -> ShadowRecord:
     return ShadowRecord(checkpoint / FOLDER / str(number))
 
 
+def record_folder(options: Mapping[str, str], name: str) -> AnyPath:
+    """The folder below which a job keeps records beside its state: its checkpoint, else a temporary one.
+
+    Args:
+        options: of the session.
+        name: of a temporary folder.
+    """
+    path = options.get(CHECKPOINT_DIR)
+    return checkpoint_path(path, options) if path else scratch(name)
+
+
 def shadow_sinks(
     graph: ExecGraph, options: Mapping[str, str], sinks: Mapping[int, SinkSpec]
 ) -> tuple[dict[int, SinkSpec], dict[int, SinkSpec]]:
@@ -246,8 +257,7 @@ def shadow_sinks(
     writers: dict[int, SinkSpec] = {}
     taps: dict[int, SinkSpec] = {}
     for number, pair in enumerate(shadow_pairs(graph)):
-        path = options.get(CHECKPOINT_DIR)
-        record = record_of(checkpoint_path(path, options) if path else scratch(FOLDER), number)
+        record = record_of(record_folder(options, FOLDER), number)
         for side, sink in zip(SIDES, (pair.old, pair.new), strict=True):
             if sink is None:
                 continue

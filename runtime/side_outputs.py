@@ -22,7 +22,8 @@ from stateplan.runtime.kernel import NO_WATERMARK, Transform
 from stateplan.runtime.kernels.window_slices import SliceTransform, Slicing
 from stateplan.runtime.transforms.calc import CalcTransform
 
-_STYLE = FieldStyle(standard="ISO-8601", decimals="plain", skip_nulls=False, null_key="LITERAL", null_literal="null")
+ROW_STYLE = FieldStyle(standard="ISO-8601", decimals="plain", skip_nulls=False, null_key="LITERAL", null_literal="null")
+"""How a row is written as JSON in a column of a table."""
 _SHORT = {int(kind): kind.short for kind in RowKind}
 
 
@@ -61,7 +62,7 @@ class LateRows(FrozenDataclass):
             frame: late rows; the fields of :attr:`row` come first, as ``c0, c1, ...``, and perhaps ``kind``.
             watermark: the watermark that they arrived after, ms.
         """
-        writer = JsonWriter([(f.name, f.type) for f in self.row.fields], _STYLE)
+        writer = JsonWriter([(f.name, f.type) for f in self.row.fields], ROW_STYLE)
         kinds = frame[KIND].to_list() if KIND in frame.columns else [int(RowKind.INSERT)] * frame.height
         mark = pl.Series([None if watermark == NO_WATERMARK else watermark] * frame.height, dtype=pl.Int64)
         values = {

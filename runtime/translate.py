@@ -41,9 +41,11 @@ from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.windows import parse_duration
 from stateplan.functions.casting import legacy_cast
 from stateplan.functions.rex import Call, InputRef, input_refs, remap
+from stateplan.runtime.audit import FOLDER, RECORD, OperatorAudit, audit_sink, audited_keys
 from stateplan.runtime.clocks import clock_source
 from stateplan.runtime.constant_rows import ValuesSource
 from stateplan.runtime.jobgraph import (
+    AUDIT,
     JobGraph,
     OperatorSpec,
     Pipeline,
@@ -63,7 +65,7 @@ from stateplan.runtime.operators import Stateful, Stateless, operator_of
 from stateplan.runtime.plan_tables import PushedFilter, check_scan, sink_table, source_table, with_abilities
 from stateplan.runtime.readers import check_readers
 from stateplan.runtime.rowtimes import event_time_columns, event_time_type
-from stateplan.runtime.shadows import shadow_sinks
+from stateplan.runtime.shadows import record_folder, shadow_sinks
 from stateplan.runtime.side_outputs import Errors, LateRows, with_split
 from stateplan.runtime.spark.checkpoint_files import INSTANTS
 from stateplan.runtime.state.ttl_access import InputFields
@@ -298,6 +300,7 @@ class _Builder:
         self.writers = {i: self.sink(self.graph.node(i)) for i in nodes.sinks}
         writers, self.taps = shadow_sinks(nodes.graph, nodes.options, self.writers)
         self.writers |= writers
+        self.audited = audited_keys(nodes.options) if nodes.operators else None
         self.consumers = _consumers(nodes.graph)
         # Pipelines number their ways as they are made: from the sources on, then from the operators on.
         self.channels: Counter[tuple[int, int]] = Counter()
@@ -311,11 +314,19 @@ class _Builder:
         return JobGraph(
             (*sources, *clock_source(sources, operators)),
             tuple(self.timed(spec) for spec in operators),
-            (*self.writers.values(), *self.taps.values()),
+            (*self.writers.values(), *self.taps.values(), *self.audit_sinks()),
             key_groups,
             readers=tuple(self.reader(i, n) for i, n in self.readers.items()),
             roots=current_roots(),
         )
+
+    def audit_sinks(self) -> tuple[SinkSpec, ...]:
+        """The sink of what operators record of expired rows, behind all others."""
+        if self.audited is None:
+            return ()
+        writer = audit_sink(self.options, record_folder(self.options, FOLDER))
+        columns = tuple((name, dtype) for name, dtype in RECORD.items())
+        return (SinkSpec("state-audit", "audit of state", columns, writer, AUDIT),)
 
     def timed(self, spec: OperatorSpec) -> OperatorSpec:
         """An operator that works by event time, or is before one that does, with its channels."""
@@ -388,7 +399,15 @@ class _Builder:
             node=node.id,
             fields=InputFields(tuple(tuple(columns(k)) for k in part.keys), self.event_times.get(node.id, ())),
             late=self.sides.late_outputs(node, part),
+            audit=self.operator_audit(node, part),
         )
+
+    def operator_audit(self, node: ExecNode, part: Stateful) -> OperatorAudit | None:
+        """What an operator records of expired rows that are needed; None if it records nothing."""
+        if self.audited is None:
+            return None
+        inputs = [i.output_type for i in self.graph.inputs(node)]
+        return OperatorAudit.of(len(self.writers) + len(self.taps), _uid(node), self.audited, part, inputs)
 
     def source(self, node: TableSourceScan | Values) -> SourceSpec:
         with self.graph.placing(node):

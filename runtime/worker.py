@@ -101,7 +101,8 @@ def run_operator(
     inputs = inputs_of(spec, blobs)
     figures: dict[str, float] = {"decode_ms": 1000 * (time.perf_counter() - began)}
     place = f"{spec.name}, key group {group}"
-    state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.former_columns)
+    audited = None if spec.audit is None else spec.audit.keys
+    state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.former_columns, audited)
     if spec.loading is not None:
         load_state(spec, spec.loading, state, blobs)
         count_all(batch, spec.uid, figures | _state_figures(state.stats), Clock(), now, NO_WATERMARK)
@@ -114,6 +115,9 @@ def run_operator(
     figures["deliver_ms"] = 1000 * (time.perf_counter() - delivered_at)
     yield from out
     yield from _late_blobs(batch.graph, spec, state, step, clock)
+    if spec.audit is not None and state.misses:
+        records = spec.audit.records(state.misses, inputs)
+        yield from side_blobs(batch.graph, spec.audit.sink, records, now, step.seq, clock)
     if spec.event_time:
         yield from send_marks(batch.graph, _passed_on(spec, group, step.watermark, clock), now)
     figures["bytes_in"] = sum(b.size for b in blobs)
@@ -191,6 +195,7 @@ def _state_figures(stats: StepStats) -> dict[str, float]:
         "state_rows": stats.rows_change,
         "state_rows_merged": stats.merged_rows,
         "expired_rows": sum(stats.expired_rows.values()),
+        "needed_rows": sum(stats.needed_rows.values()),
         "retractions_missed": stats.missed,
         "late_rows": stats.late,
         "cache_hits": stats.loads - stats.cache_misses,
@@ -199,6 +204,8 @@ def _state_figures(stats: StepStats) -> dict[str, float]:
     }
     for slot, rows in stats.expired_rows.items():
         figures[f"expired_rows.{slot}"] = rows
+    for slot, rows in stats.needed_rows.items():
+        figures[f"needed_rows.{slot}"] = rows
     for (slot, use), counts in stats.ages.items():
         figures |= age_figures(slot, use, counts)
     for slot, (rows, size, runs) in stats.growth.items():

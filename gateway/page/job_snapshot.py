@@ -11,6 +11,7 @@ from typing import Any
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.errors.catalogue import entry_of
+from stateplan.common.paths import AnyPath
 from stateplan.common.readable import without_links
 from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument
@@ -19,6 +20,7 @@ from stateplan.plans.render.html import graph_data
 from stateplan.plans.render.picture import Picture, clean, picture
 from stateplan.plans.render.svg import drawing
 from stateplan.plans.show import show
+from stateplan.runtime.audit import record_of
 from stateplan.runtime.metrics.log import recent_metrics
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
 from stateplan.runtime.metrics.view import JobView, OperatorView, Watcher, backlog
@@ -32,6 +34,8 @@ CURVE = 60
 
 _CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
 _TOTALS = ("rows_in", "rows_out", "late_rows", "retractions_missed")
+_OF_STATES = ("expired_rows", "needed_rows")
+_LOST_ROWS = 20
 
 
 class JobSnapshot:
@@ -154,10 +158,15 @@ class JobSnapshot:
         if view.writer is not None and self.entry.checkpoint is not None:
             data["backlog"] = backlog(self.entry.checkpoint)
         for operator in data["operators"]:
-            operator["totals"] = {n: v for n, v in operator["totals"].items() if n in _TOTALS or "expired" in n}
+            operator["totals"] = {
+                n: v for n, v in operator["totals"].items() if n in _TOTALS or n.startswith(_OF_STATES)
+            }
             for rate in ("rowsInPerSecond", "rowsOutPerSecond"):
                 operator[rate] = _round(operator[rate])
             operator["inputs"] = [_round(rate) for rate in operator["inputs"]]
+        if self.entry.checkpoint is not None and any(o.totals.get("needed_rows") for o in operators):
+            uids = {o.info.id: o.info.uid for o in operators}
+            figures["lostRows"] = lost_rows(self.entry.checkpoint, uids, data["operators"])
         forecast = self.entry.job.progress.forecast if self.entry.job is not None else None
         if forecast is not None:
             left = None if forecast.seconds is None else _round(forecast.seconds)
@@ -191,6 +200,38 @@ class JobSnapshot:
             "svg": {way: _live_svg(plan_picture, way) for way in ("across", "down")},
             "operators": graph_data(view),
         }
+
+
+def lost_rows(
+    checkpoint: AnyPath, uids: Mapping[int, str], operators: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The last expired rows that later rows needed, the newest first, as JSON-ready data.
+
+    Args:
+        checkpoint: of the job, which has an audit of its state.
+        uids: of the operators, by their ids.
+        operators: with their states.
+    """
+    names = {
+        (uids[operator["id"]], index): state.get("selector") or f"{operator['name']}.{state['name']}"
+        for operator in operators
+        for index, state in enumerate(operator.get("state") or ())
+    }
+    try:
+        records = record_of(checkpoint).latest(_LOST_ROWS)
+    except OSError:
+        return []  # the page of a job must not depend on it
+    return [
+        {
+            "state": names.get((r["uid"], r["slot"]), r["table"]),
+            "row": r["row"],
+            "expired": r["expired_at"],
+            "needed": r["needed_at"],
+            "by": r["by"],
+            "oneIn": round(1 / r["fraction"]),
+        }
+        for r in records
+    ]
 
 
 def _live_svg(plan_picture: Picture, way: str) -> str:

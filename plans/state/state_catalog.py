@@ -1,8 +1,8 @@
 """A catalog whose tables are the state tables of a checkpoint: ``'type' = 'state'``.
 
 Its only database is :data:`DATABASE`. A table is called by the selector of its state; where a state has several tables,
-the others have their name behind ``$``. ``$changes`` behind the name of a table is what changed in it. Importing this
-loads no engine.
+the others have their name behind ``$``. ``$changes`` behind the name of a table is what changed in it.
+:data:`LOST_ROWS` is what an audit of the state recorded. Importing this loads no engine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stateplan.common.errors import CatalogError
 from stateplan.common.options import Option, OptionType
 from stateplan.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
 from stateplan.plans.state.state_connector import StateConnector
-from stateplan.plans.state.state_options import CHANGES, LATEST, PATH, READS, TABLE, UID
+from stateplan.plans.state.state_options import CHANGES, LATEST, PATH, READS, SUFFIX, TABLE, UID, table_name
 
 if TYPE_CHECKING:
     from stateplan.plans.state.reader import CheckpointReader
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from stateplan.runtime.inspect.inspection import TableState
 
 DATABASE = "job"
-_SUFFIX = "$"
+LOST_ROWS = "lost_rows"
+"""The table of expired rows that were needed."""
 _READ_ONLY = "SELECT reads it; the job that owns the checkpoint writes it"
 
 
@@ -75,21 +76,18 @@ class StateCatalog(ExternalCatalog):
         return [DATABASE]
 
     def tables(self, database: str) -> list[str]:
-        return list(self._tables()) if database == DATABASE else []
+        return [*self._tables(), LOST_ROWS] if database == DATABASE else []
 
     def _tables(self) -> dict[str, tuple[StateOf, TableState]]:
         """The state tables by name."""
-        out = {}
-        for state in self._reader().states:
-            for table in state.tables:
-                name = state.selector if table is state.main else f"{state.selector}{_SUFFIX}{table.name}"
-                out[name] = (state, table)
-        return out
+        return {table_name(state, table): (state, table) for state in self._reader().states for table in state.tables}
 
     def table(self, database: str, name: str) -> ExternalTable | None:
         if database != DATABASE:
             return None
-        base = name.removesuffix(f"{_SUFFIX}{CHANGES}")
+        if name == LOST_ROWS:
+            return self._lost_rows()
+        base = name.removesuffix(f"{SUFFIX}{CHANGES}")
         tables = self._tables()
         if base not in tables:
             return None
@@ -110,6 +108,20 @@ class StateCatalog(ExternalCatalog):
         columns = [ExternalColumn(c.name, c.type, c.comment) for c in table_columns(schema, base != name)]
         comment = f"state '{base}' of {state.operator.node.title}" if base == name else f"changes of the state '{base}'"
         return ExternalTable(tuple(columns), options, comment=comment)
+
+    def _lost_rows(self) -> ExternalTable:
+        """The table of expired rows that were needed."""
+        from stateplan.plans.state.lost_rows import COLUMNS, LostRowsConnector
+
+        options = {
+            "connector": LostRowsConnector.name,
+            PATH: self._path,
+            LATEST: str(self._reader().snapshot.batch),
+        }
+        columns = [ExternalColumn(c.name, c.type, c.comment) for c in COLUMNS]
+        return ExternalTable(
+            tuple(columns), options, comment="expired rows that were needed, with an audit of the state"
+        )
 
     def refusal(self, action: str, hint: str | None = None) -> CatalogError:
         return super().refusal(action, hint or _READ_ONLY)

@@ -29,6 +29,7 @@ FIGURES: dict[str, str] = {
     "state_bytes_written": "bytes of runs written to the state store, including merges; the commit uploads them",
     "state_rows_merged": "rows read by merges",
     "expired_rows": "expired rows removed from state; `expired_rows.<state>` by state entry",
+    "needed_rows": "expired rows that later rows needed, with an audit of state; `needed_rows.<state>` by state entry",
     "late_rows": "rows dropped because they were behind the watermark",
     "retractions_missed": "retractions whose row was not found, because it had expired",
     "cache_hits": "runs of state found in the cache of the worker",

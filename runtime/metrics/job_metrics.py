@@ -16,7 +16,7 @@ from stateplan.common.settings import parallelism
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.budget import Limits
 from stateplan.runtime.checkpoint.locks import Holder
-from stateplan.runtime.jobgraph import CLOCK, IDLE, JobGraph
+from stateplan.runtime.jobgraph import AUDIT, CLOCK, IDLE, JobGraph
 from stateplan.runtime.metrics.ages import take_ages
 from stateplan.runtime.metrics.figures import PENDING, Figures, add_all, take_parts
 from stateplan.runtime.metrics.log import FOLDER, MetricsLog, read_job, read_metrics, recent_metrics
@@ -55,7 +55,7 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
         names = graph.node(spec.node).state_names
         states = (*names, *(f"state-{i}" for i in range(len(names), count)))[:count]
         operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, job.slot(number, 0)))
-    sinks = [sink for sink in job.sinks if sink.is_open(job.active_plan)]
+    sinks = [sink for sink in job.sinks if sink.node != AUDIT and sink.is_open(job.active_plan)]
     closed_nodes = {sink.node for sink in job.sinks} - {sink.node for sink in sinks}
     for sink in sinks:
         node = -1 - sink.node if -1 - sink.node in closed_nodes else sink.node  # it stands for the sink of its plan

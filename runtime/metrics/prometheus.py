@@ -67,6 +67,12 @@ _COUNTERS: dict[str, tuple[str, str]] = {
 }
 """Figure -> our counter and its help."""
 
+_OF_STATES = {
+    "expired_rows": "State rows removed because their TTL had passed.",
+    "needed_rows": "Expired state rows that later rows needed, of the keys that an audit follows.",
+}
+"""Figure by state entry -> the help of our counter."""
+
 
 _NOT_IN_LABELS = re.compile(r"[^a-zA-Z0-9:_]")
 """What Flink's option ``filterLabelValueCharacters`` removes from the values of labels."""
@@ -173,14 +179,13 @@ def _of_rows(operators: _Labelled) -> Iterator[Metric]:
     rows_in = _parts(operators, "rows_in", 2)
     yield _counter("rows_in", "Rows by input and row kind.", (*_OPERATOR, "input", "kind"), rows_in)
     yield _counter("rows_out", "Rows by row kind.", (*_OPERATOR, "kind"), _parts(operators, "rows_out", 1))
-    expired_counts = [
-        ((*labels, _state_name(o, part[0])), value)
-        for o, labels in operators
-        for part, value in _figures(o, "expired_rows", 1)
-    ]
-    yield _counter(
-        "state_expired_rows", "State rows removed because their TTL had passed.", (*_OPERATOR, "state"), expired_counts
-    )
+    for name, text in _OF_STATES.items():
+        counts = [
+            ((*labels, _state_name(o, part[0])), value)
+            for o, labels in operators
+            for part, value in _figures(o, name, 1)
+        ]
+        yield _counter(f"state_{name}", text, (*_OPERATOR, "state"), counts)
     phases = [
         ((*labels, name.removesuffix("_ms")), value / 1000)
         for o, labels in operators

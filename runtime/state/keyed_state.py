@@ -15,13 +15,18 @@ from stateplan.common.errors import CheckpointError
 from stateplan.common.ttl import TtlConfig
 from stateplan.runtime.kernel import ACCESS_TIME, END_OF_TIME, FormerColumns, Frames, Kernel, StateTable, Watermark
 from stateplan.runtime.metrics.ages import Use
+from stateplan.runtime.state.lost_rows import LOST_ROWS, AuditedKeys, LostRows, with_retracted
+from stateplan.runtime.state.misses import Miss
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.run_list import RunList
 from stateplan.runtime.state.runs import (
     RunInfo,
     build_run,
     due_rows,
+    live_rows,
     lookup,
+    newest_versions,
+    state_rows,
     state_schema,
     wanted_hashes,
 )
@@ -68,6 +73,7 @@ class StepStats:
         merged_rows: rows read by merges.
         expired_runs: parts of runs dropped unread, because all their rows had expired.
         expired_rows: per state entry, rows removed because they had expired, older versions included.
+        needed_rows: per state entry, expired rows that were needed; only with an audit.
         missed: retractions that found nothing.
         late: rows that were dropped because they arrived after the watermark.
         ages: per state entry and use, how old the rows were that were found, as rows by bucket (see
@@ -86,6 +92,7 @@ class StepStats:
     merged_rows: int = 0
     expired_runs: int = 0
     expired_rows: Counter[int] = field(default_factory=Counter)
+    needed_rows: Counter[int] = field(default_factory=Counter)
     missed: int = 0
     late: int = 0
     ages: dict[tuple[int, Use], dict[int, int]] = field(default_factory=dict)
@@ -110,6 +117,11 @@ class KeyedState:
         version: the version of the columns of the tables.
         former_columns: their columns in former versions. Runs of such a version are read as if they had the present
             columns, and get them when they are merged.
+        audited: of which keys expired rows are remembered; None for none. Those of an earlier audit are dropped then.
+
+    Attributes:
+        late_rows: of the last step; see :attr:`Step.late_rows`.
+        misses: the expired rows that the last step needed; nothing without an audit.
 
     Raises:
         CheckpointError: CKPT010 for a damaged manifest or a run of an unknown version, CKPT011 for a missing run,
@@ -124,6 +136,7 @@ class KeyedState:
         place: str,
         version: int = 0,
         former_columns: FormerColumns = MappingProxyType({}),
+        audited: AuditedKeys | None = None,
     ) -> None:
         self._store = store
         self._parts = Parts(store, cache, place, version, former_columns)
@@ -132,14 +145,28 @@ class KeyedState:
         self.time = EventTime()
         self._others: dict[str, list[RunInfo]] = self._read_manifest()
         self._runs = {t.name: RunList(t, self._others.pop(t.name, []), self._parts) for t in self._tables}
-        for part in (part for runs in self._runs.values() for part in runs.parts):
+        self._lost_rows = {} if audited is None else {t.name: self._audited(t, audited) for t in self._tables}
+        for part in (part for runs in self._lists for part in runs.parts):
             if part.version != version and part.version not in former_columns:
                 raise CheckpointError("CKPT010", where=place, found=part.version, wanted=version, part="version")
-        self._parts.tidy({part.id for runs in self._runs.values() for part in runs.parts})
+        self._parts.tidy({part.id for runs in self._lists for part in runs.parts})
         self._before = self._sizes()
         self._is_dirty = False
+        self._expired: dict[str, pl.DataFrame] = {}
         self.stats = StepStats()
         self.late_rows: Sequence[pl.DataFrame] = ()
+        self.misses: Sequence[Miss] = ()
+
+    def _audited(self, table: StateTable, keys: AuditedKeys) -> LostRows:
+        """What a table has lost; from now on, its expired rows go there."""
+        lost_rows = LostRows(table, keys, self._others.pop(table.name + LOST_ROWS, []), self._parts)
+        self._runs[table.name].take_expired = lost_rows.take
+        return lost_rows
+
+    @property
+    def _lists(self) -> list[RunList]:
+        """All lists of runs."""
+        return [*self._runs.values(), *(lost_rows.runs for lost_rows in self._lost_rows.values())]
 
     def _read_manifest(self) -> dict[str, list[RunInfo]]:
         text = self._store.manifest()
@@ -172,10 +199,16 @@ class KeyedState:
         """See :func:`runtime.state.runs.lookup`."""
         runs = self._runs[table.name]
         self._is_dirty |= runs.drop_expired(now, ttl)
-        if keys is None or not runs.parts:
+        if keys is None or (not runs.parts and table.name not in self._lost_rows):
             return pl.DataFrame(schema=state_schema(table))
         hashes = wanted_hashes(table, keys)
-        return lookup(table, runs.newest_first(hashes), hashes, now, ttl)
+        if table.name not in self._lost_rows:
+            return lookup(table, runs.newest_first(hashes), hashes, now, ttl)
+        versions = newest_versions(table, runs.newest_first(hashes), hashes)
+        self._expired[table.name] = self._lost_rows[table.name].among(versions, hashes, now, ttl)
+        if versions is None:
+            return pl.DataFrame(schema=state_schema(table))
+        return state_rows(table, live_rows(versions, now, ttl))
 
     def due(self, table: StateTable, name: str, upto: int, now: int, ttl: int) -> pl.DataFrame:
         """Live rows of ``table`` that are due at ``upto`` by the column ``name`` (see :attr:`StateTable.due`)."""
@@ -197,10 +230,22 @@ class KeyedState:
         """Records changes to ``table`` as a new run, and continues with what keeps its runs few and small."""
         fresh = build_run(table, upserts, deletes, now)
         runs = self._runs[table.name]
+        lost_rows = self._lost_rows.get(table.name)
         if fresh is not None:
             runs.append(fresh)
             self._is_dirty = True
+            if lost_rows is not None:
+                lost_rows.forget(fresh, now)
         self._is_dirty |= runs.tend(now, ttl)
+        if lost_rows is not None:
+            self._is_dirty |= lost_rows.tend(now, ttl)
+
+    def _end_of_audit(self) -> None:
+        """Drops what an earlier audit remembered."""
+        for table in self._tables:
+            for part in () if table.name in self._lost_rows else self._others.pop(table.name + LOST_ROWS, ()):
+                self._parts.drop(part)
+                self._is_dirty = True
 
     def begin_with(self, table: StateTable, rows: pl.DataFrame) -> None:
         """Takes in rows of ``table`` as an earlier micro-batch has left them: a state frame."""
@@ -222,11 +267,14 @@ class KeyedState:
         Args:
             now, ttl: as for :meth:`step`.
         """
+        self._end_of_audit()
         clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl]
         for table in self._tables:
             runs = self._runs[table.name]
             self._is_dirty |= runs.drop_expired(*clocks[table.slot])
             self._is_dirty |= runs.tend(*clocks[table.slot])
+            if table.name in self._lost_rows:
+                self._is_dirty |= self._lost_rows[table.name].tend(*clocks[table.slot])
         self.flush()
 
     def step(
@@ -250,6 +298,7 @@ class KeyedState:
         Returns:
             The frame of output changes.
         """
+        self._end_of_audit()
         time = watermark or Watermark()
         outcome = take_step(
             kernel,
@@ -260,14 +309,22 @@ class KeyedState:
             fields or InputFields(),
             self._find,
             self.due,
+            self._expired if self._lost_rows else None,
         )
         start_time = clock.perf_counter()
+        retracted = {miss.table.name: miss.retracted for miss in outcome.misses if miss.is_retracted.any()}
         for w in outcome.writes:
-            self.write(w.table, w.upserts, w.deletes, w.now, w.ttl)
+            deletes = w.deletes
+            if w.table.name in retracted:
+                deletes = with_retracted(w.table, w.upserts, deletes, retracted[w.table.name])
+            self.write(w.table, w.upserts, deletes, w.now, w.ttl)
         self.flush()
         self.stats.missed += outcome.step.missed
         self.stats.late += outcome.step.late
         self.late_rows = outcome.step.late_rows
+        self.misses = outcome.misses
+        for miss in outcome.misses:
+            self.stats.needed_rows[miss.table.slot] += miss.rows.height
         self.stats.ages = outcome.ages
         self.stats.lookup_ms += outcome.lookup_ms
         self.stats.kernel_ms += outcome.kernel_ms
@@ -283,7 +340,8 @@ class KeyedState:
         if self._is_dirty:
             self._parts.flush()
             data: dict[str, object] = {"format": _FORMAT}
-            data["tables"] = {**{t.name: self._runs[t.name].parts for t in self._tables}, **self._others}
+            lost_parts = {name + LOST_ROWS: own.runs.parts for name, own in self._lost_rows.items() if own.runs.parts}
+            data["tables"] = {**{n: runs.parts for n, runs in self._runs.items()}, **lost_parts, **self._others}
             if self.time.since is not None:
                 data["time"] = self.time.to_json()
             self._store.set_manifest(json.dumps(data, separators=(",", ":")))
@@ -296,7 +354,7 @@ class KeyedState:
         stats.rows = {runs.table.name: runs.rows for runs in lists}
         stats.bytes_written, stats.bytes_dropped = parts.bytes_written, parts.bytes_dropped
         stats.loads, stats.cache_misses, stats.cache_unwritten = parts.loads, parts.misses, parts.unwritten
-        stats.merged_rows = sum(runs.figures.rows for runs in lists)
+        stats.merged_rows = sum(runs.figures.rows for runs in self._lists)
         stats.expired_runs = sum(runs.figures.parts for runs in lists)
         stats.expired_rows = Counter()
         for runs in lists:
@@ -310,10 +368,11 @@ class KeyedState:
         }
 
     def _sizes(self) -> dict[int, tuple[int, int, int]]:
-        """Per state entry, rows, bytes and number of its runs."""
+        """Per state entry, rows, bytes and number of its runs. Expired rows that are remembered count as bytes."""
         sizes: dict[int, tuple[int, int, int]] = {}
-        for runs in self._runs.values():
+        for runs in self._lists:
             rows, size, count = sizes.get(runs.table.slot, (0, 0, 0))
             size += sum(p.size for p in runs.parts)
-            sizes[runs.table.slot] = rows + runs.rows, size, count + len({p.run for p in runs.parts})
+            live_count = runs.rows if runs is self._runs[runs.table.name] else 0
+            sizes[runs.table.slot] = rows + live_count, size, count + len({p.run for p in runs.parts})
         return sizes

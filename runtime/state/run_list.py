@@ -18,15 +18,17 @@ the columns of a former version of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.small_frames import rows_where
 from stateplan.runtime.hashing import Hashes
-from stateplan.runtime.kernel import StateTable
+from stateplan.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.runtime.state.runs import LAST_PREFIX, Rows, RunInfo, aligned, live_rows, merge_runs
 
 MERGE_FACTOR = 8
@@ -57,6 +59,10 @@ class PartStore(Protocol):
     def drop(self, info: RunInfo) -> None: ...
 
 
+TakeExpired: TypeAlias = Callable[[Rows, Callable[[Hashes], Iterator[Rows]]], None]
+"""Takes expired rows that are dropped, and what finds the newer parts with some hashes, the newest first."""
+
+
 @dataclass
 class MergeFigures:
     """What has been done to keep a table in order.
@@ -83,12 +89,14 @@ class RunList:
     Attributes:
         parts: what the manifest is to say.
         figures: what has been done.
+        take_expired: gets expired rows before they are dropped; None if nobody asks for them.
     """
 
     def __init__(self, table: StateTable, parts: Sequence[RunInfo], store: PartStore) -> None:
         self.table = table
         self.parts = list(parts)
         self.figures = MergeFigures()
+        self.take_expired: TakeExpired | None = None
         self._store = store
         self._added_rows = self._added_bytes = 0
 
@@ -100,7 +108,9 @@ class RunList:
     def newest_first(self, hashes: Hashes | None = None) -> Iterator[Rows]:
         """The rows of the parts, the newest one first; with ``hashes`` (ascending) of those alone that may have any of
         these hashes. None is read before it is requested."""
-        parts = self.parts
+        return self._newest_first(self.parts, hashes)
+
+    def _newest_first(self, parts: Sequence[RunInfo], hashes: Hashes | None) -> Iterator[Rows]:
         if hashes is not None and parts:
             prefixes = hashes >> np.uint64(32)
             first = np.searchsorted(prefixes, np.array([p.low for p in parts], np.uint64))
@@ -113,10 +123,13 @@ class RunList:
         if ttl <= 0 or all(p.newest > now - ttl for p in self.parts):
             return False
         remaining: list[RunInfo] = []
-        for part in self.parts:
+        for at, part in enumerate(self.parts):
             if part.newest > now - ttl or any(part.overlaps(k.low, k.high) for k in remaining):
                 remaining.append(part)
             else:
+                if self.take_expired is not None:
+                    newer_parts = self.parts[at + 1 :]
+                    self.take_expired(self._store.load(self.table, part), partial(self._newest_first, newer_parts))
                 self._store.drop(part)
                 self.figures.parts += 1
                 self.figures.expired += part.rows - part.dead
@@ -248,6 +261,10 @@ class RunList:
         if oldest:
             rows_of_parts = live_rows(rows_of_parts, now, 0)
             fresh = live_rows(rows_of_parts, now, ttl)
+            if fresh.height < rows_of_parts.height and self.take_expired is not None:
+                expired_rows = rows_where(rows_of_parts, rows_of_parts[ACCESS_TIME] <= now - ttl)
+                newer_parts = [p for p in self.parts[at:] if number not in (p.run, p.into) and p.overlaps(low, high)]
+                self.take_expired(Rows(expired_rows), partial(self._newest_first, newer_parts))
             self.figures.expired += rows_of_parts.height - fresh.height
             rows_of_parts = fresh
         return rows_of_parts if rows_of_parts.height else None

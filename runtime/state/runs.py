@@ -257,16 +257,29 @@ def lookup(table: StateTable, parts: Iterable[Rows], sought_hashes: Hashes, now:
         Frame of :func:`state_schema`, with :data:`WRITE_TIME` where any row has it. It may hold rows of other keys
         whose hash is the same; kernels match by key.
     """
+    rows = newest_versions(table, parts, sought_hashes)
+    if rows is None:
+        return pl.DataFrame(schema=state_schema(table))
+    return state_rows(table, live_rows(rows, now, ttl))
+
+
+def newest_versions(table: StateTable, parts: Iterable[Rows], sought_hashes: Hashes) -> pl.DataFrame | None:
+    """Of each row whose hash is in ``sought_hashes`` the newest version, be it expired or a tombstone, with all columns
+    of runs; None if there are none. The arguments are those of :func:`lookup`."""
     hits: list[pl.DataFrame] = []
     for part in parts:
         index = part.hits(sought_hashes)
         if len(index):
             hits.append(rows_at(part.frame, index))
     if not hits:
-        return pl.DataFrame(schema=state_schema(table))
-    first_hits = hits[0] if len(hits) == 1 else _first_of_each(stack(aligned(hits)), _identity(table))
-    extra = [WRITE_TIME] if WRITE_TIME in first_hits.columns else []
-    return live_rows(first_hits, now, ttl)[[*table.schema, ACCESS_TIME, *extra]]
+        return None
+    return hits[0] if len(hits) == 1 else _first_of_each(stack(aligned(hits)), _identity(table))
+
+
+def state_rows(table: StateTable, rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a run with the columns that :func:`lookup` gives."""
+    extra = [WRITE_TIME] if WRITE_TIME in rows.columns else []
+    return rows[[*table.schema, ACCESS_TIME, *extra]]
 
 
 def due_rows(table: StateTable, name: str, parts: Sequence[Rows], upto: int, now: int, ttl: int) -> pl.DataFrame:

@@ -18,7 +18,7 @@ Source: FLIP-25, Flink's ``AbstractTtlDecorator``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,7 @@ from stateplan.runtime.kernel import (
 )
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, ids_of, is_retraction, positions
 from stateplan.runtime.metrics.ages import Use, count_ages
+from stateplan.runtime.state.misses import NOBODY, Miss, first_matches, retracted_rows
 from stateplan.runtime.state.runs import WRITE_TIME
 
 _ALWAYS = 2**61
@@ -88,11 +89,13 @@ class StepOutcome:
 
     Attributes:
         ages: how old the rows were that the kernel found; see :attr:`StepStats.ages`.
+        misses: the expired rows that it needed, as far as they are remembered.
     """
 
     step: Step
     writes: list[TableWrite]
     ages: dict[tuple[int, Use], dict[int, int]]
+    misses: list[Miss]
     lookup_ms: float
     kernel_ms: float
     settle_ms: float
@@ -120,12 +123,15 @@ def take_step(
     fields: InputFields,
     find: Finder,
     find_due: DueFinder,
+    expired: Mapping[str, pl.DataFrame] | None = None,
 ) -> StepOutcome:
     """Runs a micro-batch through ``kernel``.
 
     Args:
         find: looks rows up.
         find_due: the rows of a table that are due.
+        expired: by table, the rows that ``find`` did not find because they had expired; it adds to that. None where
+            nobody wants to know.
     """
     accesses = _Accesses(inputs, now, configs, watermark, fields)
 
@@ -154,10 +160,12 @@ def take_step(
     computed_at = time.perf_counter()
     table_writes = list(accesses.settled(kernel.tables, step))
     ages = accesses.ages(kernel.tables, step)
+    misses = list(accesses.misses(kernel.tables, expired or {}))
     return StepOutcome(
         step,
         table_writes,
         ages,
+        misses,
         1000 * (read_at - started_at),
         1000 * (computed_at - read_at),
         1000 * (time.perf_counter() - computed_at),
@@ -221,6 +229,43 @@ class _Accesses:
                 _add(out, (table.slot, "retracted"), retraction_counts)
             _add(out, (table.slot, table.access.use), counts)
         return out
+
+    def misses(self, tables: Sequence[StateTable], expired: Mapping[str, pl.DataFrame]) -> Iterator[Miss]:
+        """What the kernel needed of the rows that had expired."""
+        for table in tables:
+            rows, clock = expired.get(table.name), self._clock(table)
+            is_read = table.access.reads and not table.access.lasting and table.name in self._read
+            if rows is None or not rows.height or clock is None or not is_read:
+                continue
+            miss = self._needs(table, rows, clock)
+            if miss.rows.height:
+                yield miss
+
+    def _needs(self, table: StateTable, rows: pl.DataFrame, clock: int) -> Miss:
+        """Which expired rows were needed, and by which rows. As for :meth:`ages`, a row does not need those that only
+        share their key with it."""
+        keys, live_rows = self._read[table.name]
+        is_retracted = np.zeros(rows.height, bool)
+        inputs, places = np.full(rows.height, NOBODY, np.int64), np.full(rows.height, NOBODY, np.int64)
+        own = self._own(table)
+        for number in (*(n for n in range(len(self._inputs)) if n != own), own):
+            frame = self._inputs[number]
+            if number != own:
+                by = first_matches(rows, frame, self._key_columns(table, number))
+            elif table.access.entries:
+                by = retracted_rows(rows, frame, live_rows, self._entry_columns(table, own))
+                is_retracted = by >= 0
+            else:
+                by = first_matches(rows, frame, self._entry_columns(table, own, table.lookup))
+            is_first = (inputs == NOBODY) & (by >= 0)
+            inputs[is_first], places[is_first] = number, by[is_first]
+        is_needed = inputs != NOBODY
+        if not table.access.entries and not is_needed.all():
+            is_needed |= first_matches(rows, keys, [(name, name) for name in table.lookup]) >= 0
+        at = np.flatnonzero(is_needed)
+        uses = np.where(is_retracted & (inputs == own), "retracted", table.access.use)
+        ttl = self._configs[table.slot].ttl
+        return Miss(table, rows[at], uses[at], inputs[at], places[at], is_retracted[at], clock, ttl)
 
     def _clock(self, table: StateTable) -> int | None:
         """The time that ages are counted from, ms; None before the first watermark."""

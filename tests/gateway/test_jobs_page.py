@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
+import polars as pl
 import pytest
 from starlette.applications import Starlette
 
@@ -20,14 +21,16 @@ from stateplan.gateway.page.job_snapshot import JobSnapshot, error_json, lines
 from stateplan.gateway.page.service import FRESH_SECONDS, JobsPage
 from stateplan.gateway.rest.jobs_api import POLICY, routes
 from stateplan.plans.document import PlanDocument
+from stateplan.runtime.audit import RECORD, record_of
 from stateplan.runtime.checkpoint.live_ttl import read_ttls
 from stateplan.runtime.checkpoint.locks import Holder
 from stateplan.runtime.completion_forecast import Forecast
 from stateplan.runtime.job import Progress
+from stateplan.runtime.metrics.log import FOLDER, MetricsLog
 from stateplan.runtime.metrics.view import JobView
 from stateplan.session.jobs import JobEntry, JobRecord, Jobs, PlanChange
 from tests.gateway.gateway_page import ENDED, HEAD, Asked, served
-from tests.support.job_records import PLAN, info, job_checkpoint
+from tests.support.job_records import JOIN, PLAN, info, job_checkpoint, record
 
 ASSETS = Path(service.__file__).parent / "assets"
 
@@ -65,6 +68,31 @@ def test_the_list(asked: Asked) -> None:
     assert failed["error"]["remedy"] and failed["error"]["cause"] and failed["error"]["title"]
 
 
+def test_rows_that_expired_and_were_needed(asked: Asked, jobs: Jobs) -> None:
+    folder = jobs.find("a" * 32).checkpoint
+    assert folder is not None
+    log = MetricsLog(folder / FOLDER)
+    last = record(40)
+    operators = {**last.operators, JOIN: {**last.operators[JOIN], "needed_rows": 25.0, "needed_rows.0": 25.0}}
+    log.begin(info())
+    log.append(replace(last, operators=operators))
+    for batch in (1, 2):
+        rows = [
+            {
+                "uid": JOIN, "table": "leftState", "slot": 0, "use": "joined", "row": f'{{"id":{n}}}',
+                "accessed_at": 1, "expired_at": 2, "needed_at": batch, "input": 1, "fraction": 0.005,
+            }
+            for n in range(15)
+        ]  # fmt: skip
+        record_of(folder).add(batch, pl.DataFrame(rows, schema=dict(RECORD)))
+    found = asked.get(JOB)[1]
+    assert next(o for o in found["operators"] if o["id"] == 5)["totals"]["needed_rows.0"] == 25
+    assert len(found["lostRows"]) == 20
+    assert found["lostRows"][0] == {
+        "state": "join.left", "row": '{"id":14}', "expired": 2, "needed": 2, "by": None, "oneIn": 200
+    }  # fmt: skip
+
+
 def test_a_job_by_its_checkpoint(asked: Asked) -> None:
     status, found = asked.get(JOB)
     assert status == 200
@@ -78,6 +106,7 @@ def test_a_job_by_its_checkpoint(asked: Asked) -> None:
         None,
     ]
     assert (left["storedRows"], left["bytes"], join["totals"]["expired_rows.1"]) == (1039, 310_000, 160)
+    assert "lostRows" not in found, "the job has no audit"
     history = found["history"]
     assert len(history["batch"]) == 40 and history["rowsIn"][-1] == 100 and history["rowsOut"][-1] == 150
     assert (history["storedRows"][-1], history["bytes"][-1], history["ms"][-1]) == (1059, 310_700, 500)

@@ -7,6 +7,7 @@ import { now } from "./gateway.js";
 import { batchesPart } from "./batches.js";
 import { changesPart } from "./changes.js";
 import { errorPart } from "./error.js";
+import { lostPart } from "./lost.js";
 import { operatorsPart } from "./operators.js";
 import { planPart } from "./plan.js";
 import { statesPart } from "./states.js";
@@ -80,11 +81,12 @@ export const jobView = (path, changed) => {
   const figures = tiles();
   const states = statesPart(path, changed);
   const plan = planPart(path, states);
+  const lost = lostPart();
   const batches = batchesPart();
   const operators = operatorsPart();
   const changes = changesPart(path);
   const head = h("div", { class: "jobhead" }, h("div", {}, h("p", { class: "crumb" }, h("a", { href: "#/" }, "All jobs")), name), h("div", { class: "buttons" }, badge, stop));
-  const parts = [plan, states, batches, operators, changes];
+  const parts = [plan, states, lost, batches, operators, changes];
   let job = null;
 
   const tick = () => {

@@ -6,7 +6,7 @@ import { errorPart } from "./error.js";
 import { ttlEditor } from "./ttl.js";
 import { bytes, count, plural, short, span, ttl, unit } from "./format.js";
 
-const COLUMNS = ["State", "TTL", "Live rows", "Expired rows", "Oldest row", "Due in 1 h", "Bytes", "Stored rows", "Removed"];
+const COLUMNS = ["State", "TTL", "Live rows", "Expired rows", "Oldest row", "Due in 1 h", "Bytes", "Stored rows", "Removed", "Needed"];
 
 /** A state as other parts of the page need it. */
 class State {
@@ -66,7 +66,7 @@ class State {
 
 const stateRow = (path, applied) => (first) => {
   const { node: main, cells } = row(COLUMNS);
-  const [name, lifetime, live, expired, oldest, due, size, stored, removed] = cells;
+  const [name, lifetime, live, expired, oldest, due, size, stored, removed, needed] = cells;
   const under = h("td", { role: "cell", colspan: String(COLUMNS.length) });
   const below = h("tr", { role: "row", class: "editor", hidden: true }, under);
   const node = h("tbody", { role: "rowgroup" }, main, below);
@@ -123,6 +123,8 @@ const stateRow = (path, applied) => (first) => {
       say(due, counted ? count(counted.dueInHour) : "");
       say(stored, data.storedRows === null ? "" : `${count(data.storedRows)}${data.partial ? "+" : ""}`);
       say(removed, count(state.operator.totals[`expired_rows.${state.index}`] || 0));
+      const lost = state.operator.totals[`needed_rows.${state.index}`];
+      say(needed, lost === undefined ? "" : count(lost));
     },
   };
 };

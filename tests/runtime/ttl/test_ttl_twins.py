@@ -1,4 +1,4 @@
-"""Every kind of kernel in every way to age, on the two keyed states: dictionaries, and sorted runs."""
+"""Every kind of kernel in every way to age, on the two keyed states, dictionaries and sorted runs, and audited."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateplan.execnodes.specs import JoinSpec
-from stateplan.runtime.kernel import NO_WATERMARK, Kernel, Watermark
+from stateplan.runtime.kernel import ACCESS_TIME, NO_WATERMARK, Kernel, Watermark
 from stateplan.runtime.kernels.changelog_normalize import ChangelogNormalizeKernel
 from stateplan.runtime.kernels.join import JoinKernel
 from stateplan.runtime.kernels.multi_join import MultiJoinKernel
 from stateplan.runtime.kernels.sink_materializer import SinkMaterializerKernel
 from stateplan.runtime.kernels.temporal_join import ProcessingTimeJoinKernel, TemporalJoinKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
+from stateplan.runtime.state.lost_rows import AuditedKeys
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.ttl_access import InputFields
 from tests.runtime.kernels.reference import INSERT
@@ -44,6 +45,8 @@ def test_same_output(words: tuple[str, str, str], data: st.DataObject) -> None:
     lifetime = config(7, *words)
     streams = [data.draw(retracting(ROWS, 15) if retract else inserting(ROWS, 25)) for _ in range(inputs)]
     memory, store, cache = MemoryState(kernel), MemoryRunStore(), RunCache(None)
+    keys = AuditedKeys(data.draw(st.sampled_from([0.5, 1.0])), data.draw(st.sampled_from([0, 9])))
+    audited_store = MemoryRunStore()
     fields = InputFields((("c0",),) * inputs, ("c2",) * inputs)
     now, mark, cleaned = 1, NO_WATERMARK, False
     while any(streams) and not cleaned:
@@ -57,6 +60,11 @@ def test_same_output(words: tuple[str, str, str], data: st.DataObject) -> None:
         mine = memory.step(batch, now, [lifetime] * 2, time, fields)
         theirs = runs.step(kernel, batch, now, ttls([lifetime] * 2), time, fields)
         assert sorted(map(repr, changes_of(mine))) == sorted(map(repr, changes_of(theirs)))
+        state = KeyedState(audited_store, cache, kernel.tables, "test", audited=keys)
+        audited = state.step(kernel, batch, now, ttls([lifetime] * 2), time, fields)
+        assert sorted(map(repr, changes_of(audited))) == sorted(map(repr, changes_of(theirs)))
+        ages = [(miss.at - miss.ttl) - miss.rows[ACCESS_TIME].to_numpy() for miss in state.misses]
+        assert all((of >= 0).all() for of in ages), "only rows that have expired"
         # Once merges have removed expired rows, runs find fewer of them.
         cleaned = lifetime.finds_expired and runs.stats.expired_rows.total() > 0
 
