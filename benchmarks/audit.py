@@ -2,7 +2,7 @@
 
     python -m benchmarks.audit [--rows 20000] [--steps 60] [--rounds 5]
 
-One key group, one thread, without Spark. Each step brings rows with new keys, and half as many with keys of the ten
+Eight key groups, one thread, without Spark. Each step brings rows with new keys, and half as many with keys of the ten
 steps before, so of the TTL; one in twenty of these comes after its key has expired. OFF, SAMPLE (one in 200 keys) and
 ALL take turns. Printed is the processor time of the steps, with lookups, kernels, writes and merges, and the median
 ratio to OFF of the same round. In a job, the steps are a part of the processor time, so its ratio is nearer to 1.
@@ -30,13 +30,15 @@ from stateplan.runtime.kernels.deduplicate import DeduplicateKernel
 from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.join import JoinKernel
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.runtime.state.lost_rows import AuditedKeys
+from stateplan.runtime.state.lost_rows import Audit
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.ttl_access import InputFields
 
 ROW = row_type([("id", BIGINT), ("v", INT)])
 STEPS_OF_TTL = 10
-MODES = {"OFF": None, "SAMPLE": AuditedKeys(1 / 200, 0), "ALL": AuditedKeys(1.0, 0)}
+GROUPS = 8
+"""Key groups of a job with the default options and up to four cores."""
+MODES = {"OFF": None, "SAMPLE": Audit(200, 0), "ALL": Audit(1, 0)}
 
 
 def _count(result: LogicalType) -> AggCall:
@@ -70,9 +72,9 @@ def frames(inputs: int, steps: int, rows: int) -> list[list[pl.DataFrame]]:
     return out
 
 
-def seconds(kernel: Kernel, inputs: list[list[pl.DataFrame]], keys: AuditedKeys | None) -> tuple[float, int]:
+def seconds(kernel: Kernel, inputs: list[list[pl.DataFrame]], audit: Audit | None) -> tuple[float, int]:
     """Processor time of all steps but the first ones, and how many expired rows were needed."""
-    store, cache = MemoryRunStore(), RunCache(None)
+    stores, cache = [MemoryRunStore() for _ in range(GROUPS)], RunCache(None)
     ttls = [TtlConfig(STEPS_OF_TTL * 1000)] * 2
     fields = InputFields((("c0",),) * len(inputs[0]))
     needed = 0
@@ -80,9 +82,11 @@ def seconds(kernel: Kernel, inputs: list[list[pl.DataFrame]], keys: AuditedKeys 
     for number, sides in enumerate(inputs):
         if number == STEPS_OF_TTL:
             began = time.process_time()
-        state = KeyedState(store, cache, kernel.tables, "benchmark", audited=keys)
-        state.step(kernel, sides, 1_000_000 + number * 1000, ttls, fields=fields)
-        needed += state.stats.needed_rows.total()
+        for group, store in enumerate(stores):
+            keys = None if audit is None else audit.keys_in(group, GROUPS)
+            state = KeyedState(store, cache, kernel.tables, "benchmark", audited=keys)
+            state.step(kernel, sides, 1_000_000 + number * 1000, ttls, fields=fields)
+            needed += state.stats.needed_rows.total()
     return time.process_time() - began, needed
 
 
@@ -91,12 +95,12 @@ def main(rows: int = 20_000, steps: int = 60, rounds: int = 5) -> int:
     lines = [("kernel", "audit", "seconds", "ratio to OFF", "needed rows")]
     for name, make in KERNELS.items():
         kernel = make()
-        inputs = frames(2 if name == "join" else 1, steps, rows)
+        inputs = frames(2 if name == "join" else 1, steps, rows // GROUPS)
         measured: dict[str, list[float]] = {mode: [] for mode in MODES}
         needed_rows: dict[str, int] = {}
         for _ in range(rounds):
-            for mode, keys in MODES.items():
-                used, needed_rows[mode] = seconds(kernel, inputs, keys)
+            for mode, audit in MODES.items():
+                used, needed_rows[mode] = seconds(kernel, inputs, audit)
                 measured[mode].append(used)
         for mode, of in measured.items():
             ratio = statistics.median(a / b for a, b in zip(of, measured["OFF"], strict=True))

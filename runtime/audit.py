@@ -27,7 +27,7 @@ from stateplan.runtime.exchange import decode, encode
 from stateplan.runtime.kernel import ACCESS_TIME, Frames, StateTable
 from stateplan.runtime.operators.base import Stateful
 from stateplan.runtime.side_outputs import ROW_STYLE
-from stateplan.runtime.state.lost_rows import AuditedKeys
+from stateplan.runtime.state.lost_rows import Audit
 from stateplan.runtime.state.misses import NOBODY, Miss
 from stateplan.runtime.state_types import column_type
 
@@ -63,12 +63,12 @@ BATCH = "batch"
 _ATTEMPTS = 5
 
 
-def audited_keys(options: Mapping[str, str]) -> AuditedKeys | None:
-    """Which expired rows a session asks for; None for none."""
+def audit_of(options: Mapping[str, str]) -> Audit | None:
+    """The audit that a session has; None for none."""
     mode = value(options, MODE)
     if mode == "OFF":
         return None
-    return AuditedKeys(1.0 if mode == "ALL" else 1 / int(value(options, ONE_IN)), int(value(options, RETENTION)))
+    return Audit(1 if mode == "ALL" else int(value(options, ONE_IN)), int(value(options, RETENTION)))
 
 
 @dataclass(frozen=True)
@@ -96,20 +96,20 @@ class OperatorAudit:
     Attributes:
         sink: number of the sink.
         uid: of the operator.
-        keys: which rows it remembers.
+        audit: which rows it remembers.
         key_columns, row_columns: by state table.
         inputs: by input; None for one whose rows are combined before they reach the operator.
     """
 
     sink: int
     uid: str
-    keys: AuditedKeys
+    audit: Audit
     key_columns: Mapping[str, _Columns]
     row_columns: Mapping[str, _Columns]
     inputs: tuple[_Columns | None, ...]
 
     @staticmethod
-    def of(sink: int, uid: str, keys: AuditedKeys, part: Stateful, inputs: Sequence[LogicalType]) -> OperatorAudit:
+    def of(sink: int, uid: str, audit: Audit, part: Stateful, inputs: Sequence[LogicalType]) -> OperatorAudit:
         """What the operator of a node records.
 
         Args:
@@ -128,7 +128,7 @@ class OperatorAudit:
             for number, row in enumerate(inputs):
                 names = tuple(column(i) for i in range(len(row.fields)))
                 fields[number] = _Columns(names, tuple((f.name, f.type) for f in row.fields))
-        return OperatorAudit(sink, uid, keys, key_columns, rows, tuple(fields))
+        return OperatorAudit(sink, uid, audit, key_columns, rows, tuple(fields))
 
     def records(self, misses: Sequence[Miss], inputs: Frames) -> pl.DataFrame:
         """The records of a step.
@@ -157,11 +157,11 @@ class OperatorAudit:
             "key": self.key_columns[name].objects(rows),
             "row": self.row_columns[name].objects(rows),
             "accessed_at": times,
-            "expired_at": times + miss.ttl,
+            "expired_at": (times + miss.ttl).clip(upper_bound=miss.at),  # the TTL may have been shorter
             "needed_at": pl.lit(miss.at),
             "input": pl.Series(inputs_of_rows, dtype=pl.Int32),
             "by": pl.Series(by, dtype=pl.String),
-            "fraction": pl.lit(self.keys.fraction),
+            "fraction": pl.lit(1 / self.audit.one_in),
         }
         return rows.select(values[n].alias(column(i)).cast(dtype) for i, (n, dtype) in enumerate(RECORD.items()))
 

@@ -41,7 +41,7 @@ from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.windows import parse_duration
 from stateplan.functions.casting import legacy_cast
 from stateplan.functions.rex import Call, InputRef, input_refs, remap
-from stateplan.runtime.audit import FOLDER, RECORD, OperatorAudit, audit_sink, audited_keys
+from stateplan.runtime.audit import FOLDER, RECORD, OperatorAudit, audit_of, audit_sink
 from stateplan.runtime.clocks import clock_source
 from stateplan.runtime.constant_rows import ValuesSource
 from stateplan.runtime.jobgraph import (
@@ -300,7 +300,7 @@ class _Builder:
         self.writers = {i: self.sink(self.graph.node(i)) for i in nodes.sinks}
         writers, self.taps = shadow_sinks(nodes.graph, nodes.options, self.writers)
         self.writers |= writers
-        self.audited = audited_keys(nodes.options) if nodes.operators else None
+        self.audited = audit_of(nodes.options) if nodes.operators else None
         self.consumers = _consumers(nodes.graph)
         # Pipelines number their ways as they are made: from the sources on, then from the operators on.
         self.channels: Counter[tuple[int, int]] = Counter()

@@ -101,7 +101,7 @@ def run_operator(
     inputs = inputs_of(spec, blobs)
     figures: dict[str, float] = {"decode_ms": 1000 * (time.perf_counter() - began)}
     place = f"{spec.name}, key group {group}"
-    audited = None if spec.audit is None else spec.audit.keys
+    audited = None if spec.audit is None else spec.audit.audit.keys_in(group, batch.graph.key_groups)
     state = KeyedState(store, cache, spec.kernel.tables, place, spec.version, spec.former_columns, audited)
     if spec.loading is not None:
         load_state(spec, spec.loading, state, blobs)

@@ -160,7 +160,7 @@ class KeyedState:
     def _audited(self, table: StateTable, keys: AuditedKeys) -> LostRows:
         """What a table has lost; from now on, its expired rows go there."""
         lost_rows = LostRows(table, keys, self._others.pop(table.name + LOST_ROWS, []), self._parts)
-        self._runs[table.name].take_expired = lost_rows.take
+        self._runs[table.name].take_dropped = lost_rows.take
         return lost_rows
 
     @property
@@ -205,7 +205,9 @@ class KeyedState:
         if table.name not in self._lost_rows:
             return lookup(table, runs.newest_first(hashes), hashes, now, ttl)
         versions = newest_versions(table, runs.newest_first(hashes), hashes)
-        self._expired[table.name] = self._lost_rows[table.name].among(versions, hashes, now, ttl)
+        expired_rows = self._lost_rows[table.name].among(versions, hashes, now, ttl)
+        if expired_rows is not None:
+            self._expired[table.name] = expired_rows
         if versions is None:
             return pl.DataFrame(schema=state_schema(table))
         return state_rows(table, live_rows(versions, now, ttl))
@@ -230,15 +232,12 @@ class KeyedState:
         """Records changes to ``table`` as a new run, and continues with what keeps its runs few and small."""
         fresh = build_run(table, upserts, deletes, now)
         runs = self._runs[table.name]
-        lost_rows = self._lost_rows.get(table.name)
         if fresh is not None:
             runs.append(fresh)
             self._is_dirty = True
-            if lost_rows is not None:
-                lost_rows.forget(fresh, now)
         self._is_dirty |= runs.tend(now, ttl)
-        if lost_rows is not None:
-            self._is_dirty |= lost_rows.tend(now, ttl)
+        if table.name in self._lost_rows:
+            self._is_dirty |= self._lost_rows[table.name].tend(now, ttl)
 
     def _end_of_audit(self) -> None:
         """Drops what an earlier audit remembered."""

@@ -2,15 +2,16 @@
 
 Without an audit, merges drop expired rows. With one, the rows of some keys go to a list of runs of their own instead,
 one per state table. Kernels never see that list, so the results of a job are those without the audit, and so are the
-live runs. A row leaves the list when a row with its identity is written or deleted, and after the retention.
+live runs. A row is on the list until the retention is over, and counts until a row with its identity is written or
+deleted.
 
-The keys that are followed are those whose hash, mixed anew, is small enough: the same ones in all micro-batches, tasks
-and states. A count of ``n`` rows so found stands for ``n / fraction`` (Horvitz and Thompson, 1952).
+The keys that are followed are those in some key groups whose hash, mixed anew, is small enough: the same ones in all
+micro-batches and tasks. The other key groups have no audit, and cost nothing. ``n`` rows so found are estimated to be
+``n / fraction`` (Horvitz and Thompson, 1952).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +29,8 @@ from stateplan.runtime.state.runs import (
     Rows,
     RunInfo,
     aligned,
-    build_run,
     lookup,
-    newest_versions,
+    merge_runs,
     state_rows,
 )
 
@@ -39,11 +39,34 @@ LOST_ROWS = "@lost"
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _RANGE = 2.0**64
+_SMALL = 1024
+"""A run that has fewer rows takes in further ones."""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Which expired rows of an operator are remembered, and how long.
+
+    Attributes:
+        one_in: one in this number of keys is followed.
+        retention: see :class:`AuditedKeys`.
+    """
+
+    one_in: int
+    retention: int
+
+    def keys_in(self, group: int, groups: int) -> AuditedKeys | None:
+        """The keys that are followed in a key group, one of ``groups``; None for none.
+
+        They are in as few key groups as possible, because each one that has any takes more time.
+        """
+        count = -(-groups // self.one_in)
+        return AuditedKeys(groups / (count * self.one_in), self.retention) if group < count else None
 
 
 @dataclass(frozen=True)
 class AuditedKeys:
-    """Which expired rows are remembered, and how long.
+    """Which expired rows of a key group are remembered, and how long.
 
     Attributes:
         fraction: the share of keys, above 0 and at most 1.
@@ -70,6 +93,9 @@ class AuditedKeys:
 class LostRows:
     """The expired rows of a state table in one key group.
 
+    Live runs give them away when they drop them: the older version of a row always before the newer one, and a deletion
+    too. So the newest version counts, here or in the live runs, and nothing has to be done when rows are written.
+
     Args:
         table: the table.
         keys: which of them are remembered.
@@ -80,81 +106,62 @@ class LostRows:
     def __init__(self, table: StateTable, keys: AuditedKeys, parts: list[RunInfo], store: PartStore) -> None:
         self.runs = RunList(table, parts, store)
         self._table, self._keys = table, keys
+        self._is_fresh = False
 
-    def take(self, rows: Rows, newer: Callable[[Hashes], Iterable[Rows]]) -> None:
-        """Takes in rows that expired, instead of their being dropped.
-
-        Args:
-            rows: of one part or of several that were merged; tombstones do not count.
-            newer: the newer parts of the table with any of some hashes, the newest first.
-        """
-        is_lost = self._keys.covers(rows.hashes)
-        is_lost[is_lost] = ~rows.frame[TOMBSTONE].to_numpy()[is_lost]
-        if not is_lost.any():
+    def take(self, rows: Rows) -> None:
+        """Takes in rows of a run that are dropped: expired ones and tombstones."""
+        is_mine = self._keys.covers(rows.hashes)
+        if not self.runs.parts and is_mine.any():
+            is_mine[is_mine] = ~rows.frame[TOMBSTONE].to_numpy()[is_mine]
+        if not is_mine.any():
             return
-        lost_rows = rows_at(rows.frame, np.flatnonzero(is_lost))
-        hashes = np.unique(rows.hashes[is_lost])
-        successors = newest_versions(self._table, newer(hashes), hashes)
-        if successors is not None:
-            lost_rows = rows_at(lost_rows, np.flatnonzero(~_is_among(self._table, lost_rows, successors)))
-        if lost_rows.height:
-            self.runs.append(lost_rows)
+        frame = rows_at(rows.frame, np.flatnonzero(is_mine))
+        small_run = self.runs.take_small_run(_SMALL - frame.height)
+        if small_run is not None:
+            frame = merge_runs(self._table, [small_run, frame], 0, NEVER, oldest=not self.runs.parts)
+        if frame.height:
+            self.runs.append(frame)
+        self._is_fresh = True
 
-    def among(self, versions: pl.DataFrame | None, hashes: Hashes, now: int, ttl: int) -> pl.DataFrame:
-        """The expired rows of some keys, as a frame of :func:`runtime.state.runs.lookup`.
+    def among(self, versions: pl.DataFrame | None, hashes: Hashes, now: int, ttl: int) -> pl.DataFrame | None:
+        """The expired rows of some keys, as a frame of :func:`runtime.state.runs.lookup`; None if there are none.
 
         Args:
             versions: the newest versions of rows in the live runs, or None.
             hashes: of the keys, ascending and each once.
             now, ttl: rows last accessed ``ttl`` ms before ``now`` or earlier have expired.
         """
-        lifetime = self._keys.lifetime(ttl)
         hashes = hashes[self._keys.covers(hashes)]
-        parts = self.runs.newest_first(hashes) if self.runs.parts else ()
-        out = lookup(self._table, parts, hashes, now, lifetime)
-        if versions is None or ttl == NEVER:
-            return out
-        times = versions[ACCESS_TIME].to_numpy()
-        is_lost = times <= now - ttl
-        if lifetime != NEVER:
-            is_lost &= times > now - lifetime
-        if not is_lost.any():
-            return out
-        is_lost &= ~versions[TOMBSTONE].to_numpy()
-        is_lost[is_lost] = self._keys.covers(versions[HASH].to_numpy()[is_lost])
-        rows = state_rows(self._table, rows_at(versions, np.flatnonzero(is_lost)))
-        return rows if not out.height else pl.concat(aligned([out, rows]))
-
-    def forget(self, written_rows: pl.DataFrame, now: int) -> bool:
-        """Forgets rows that are written or deleted now; whether there are any.
-
-        Args:
-            written_rows: a run.
-        """
-        if not self.runs.parts:
-            return False
-        places = np.flatnonzero(self._keys.covers(written_rows[HASH].to_numpy()))
-        if not len(places):
-            return False
-        written_rows = rows_at(written_rows, places)
-        hashes = np.unique(written_rows[HASH].to_numpy())
-        lost_rows = newest_versions(self._table, self.runs.newest_first(hashes), hashes)
-        if lost_rows is None:
-            return False
-        lost_rows = lost_rows.filter(~pl.col(TOMBSTONE))
-        outdated_rows = rows_at(lost_rows, np.flatnonzero(_is_among(self._table, lost_rows, written_rows)))
-        tombstones = build_run(self._table, None, outdated_rows[identity_of(self._table)], now)
-        if tombstones is None:
-            return False
-        self.runs.append(tombstones)
-        return True
+        if not len(hashes):
+            return None
+        lifetime = self._keys.lifetime(ttl)
+        frames = []
+        if self.runs.parts:
+            rows = lookup(self._table, self.runs.newest_first(hashes), hashes, now, lifetime)
+            if rows.height and versions is not None:
+                rows = rows_at(rows, np.flatnonzero(~_is_among(self._table, rows, versions)))
+            frames.append(rows)
+        if versions is not None and ttl != NEVER:
+            times = versions[ACCESS_TIME].to_numpy()
+            is_lost = times <= now - ttl
+            if lifetime != NEVER:
+                is_lost &= times > now - lifetime
+            if is_lost.any():
+                is_lost &= ~versions[TOMBSTONE].to_numpy()
+                is_lost[is_lost] = self._keys.covers(versions[HASH].to_numpy()[is_lost])
+                frames.append(state_rows(self._table, rows_at(versions, np.flatnonzero(is_lost))))
+        frames = [rows for rows in frames if rows.height]
+        return pl.concat(aligned(frames)) if frames else None
 
     def tend(self, now: int, ttl: int) -> bool:
-        """Drops what has been remembered long enough, and keeps runs few; whether there was anything to do."""
-        if not self.runs.parts:
+        """Keeps runs few, and drops what has been remembered long enough, if any row came in; whether one did."""
+        if not self._is_fresh:
             return False
         lifetime = self._keys.lifetime(ttl)
-        return self.runs.drop_expired(now, lifetime) | self.runs.tend(now, lifetime)
+        self.runs.drop_expired(now, lifetime)
+        self.runs.tend(now, lifetime)
+        self._is_fresh = False
+        return True
 
 
 def with_retracted(

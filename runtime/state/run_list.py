@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -29,7 +28,7 @@ import polars as pl
 from stateplan.common.small_frames import rows_where
 from stateplan.runtime.hashing import Hashes
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
-from stateplan.runtime.state.runs import LAST_PREFIX, Rows, RunInfo, aligned, live_rows, merge_runs
+from stateplan.runtime.state.runs import LAST_PREFIX, TOMBSTONE, Rows, RunInfo, aligned, live_rows, merge_runs
 
 MERGE_FACTOR = 8
 """How many runs of one size tier are merged into one."""
@@ -59,8 +58,8 @@ class PartStore(Protocol):
     def drop(self, info: RunInfo) -> None: ...
 
 
-TakeExpired: TypeAlias = Callable[[Rows, Callable[[Hashes], Iterator[Rows]]], None]
-"""Takes expired rows that are dropped, and what finds the newer parts with some hashes, the newest first."""
+TakeDropped: TypeAlias = Callable[[Rows], None]
+"""Takes rows that are dropped: expired ones and tombstones."""
 
 
 @dataclass
@@ -89,14 +88,15 @@ class RunList:
     Attributes:
         parts: what the manifest is to say.
         figures: what has been done.
-        take_expired: gets expired rows before they are dropped; None if nobody asks for them.
+        take_dropped: gets expired rows and tombstones that are dropped, an older version of a row before a newer one;
+            None if nobody needs them.
     """
 
     def __init__(self, table: StateTable, parts: Sequence[RunInfo], store: PartStore) -> None:
         self.table = table
         self.parts = list(parts)
         self.figures = MergeFigures()
-        self.take_expired: TakeExpired | None = None
+        self.take_dropped: TakeDropped | None = None
         self._store = store
         self._added_rows = self._added_bytes = 0
 
@@ -108,9 +108,7 @@ class RunList:
     def newest_first(self, hashes: Hashes | None = None) -> Iterator[Rows]:
         """The rows of the parts, the newest one first; with ``hashes`` (ascending) of those alone that may have any of
         these hashes. None is read before it is requested."""
-        return self._newest_first(self.parts, hashes)
-
-    def _newest_first(self, parts: Sequence[RunInfo], hashes: Hashes | None) -> Iterator[Rows]:
+        parts = self.parts
         if hashes is not None and parts:
             prefixes = hashes >> np.uint64(32)
             first = np.searchsorted(prefixes, np.array([p.low for p in parts], np.uint64))
@@ -123,13 +121,12 @@ class RunList:
         if ttl <= 0 or all(p.newest > now - ttl for p in self.parts):
             return False
         remaining: list[RunInfo] = []
-        for at, part in enumerate(self.parts):
+        for part in self.parts:
             if part.newest > now - ttl or any(part.overlaps(k.low, k.high) for k in remaining):
                 remaining.append(part)
             else:
-                if self.take_expired is not None:
-                    newer_parts = self.parts[at + 1 :]
-                    self.take_expired(self._store.load(self.table, part), partial(self._newest_first, newer_parts))
+                if self.take_dropped is not None:
+                    self.take_dropped(self._store.load(self.table, part))
                 self._store.drop(part)
                 self.figures.parts += 1
                 self.figures.expired += part.rows - part.dead
@@ -145,6 +142,19 @@ class RunList:
         self.parts += fresh
         self._added_rows += frame.height
         self._added_bytes += sum(p.size for p in fresh)
+
+    def take_small_run(self, rows: int) -> pl.DataFrame | None:
+        """Removes the newest run and returns it, if it has fewer rows and is a single part that is not being merged."""
+        if not self.parts:
+            return None
+        last = self.parts[-1]
+        is_free = last.covers_all and not last.into and all(last.run not in (p.run, p.into) for p in self.parts[:-1])
+        if last.rows >= rows or not is_free:
+            return None
+        frame = self._store.load(self.table, last).frame
+        self._store.drop(last)
+        del self.parts[-1]
+        return frame
 
     def tend(self, now: int, ttl: int) -> bool:
         """Goes on with merges, begins those that are due, and rewrites rows of a part that has mostly expired, or has
@@ -259,12 +269,12 @@ class RunList:
         oldest = not any(p.overlaps(low, high) and p.run != number for p in self.parts[:at])
         rows_of_parts = merge_runs(self.table, frames, now, ttl, oldest=False)
         if oldest:
+            before = rows_of_parts
             rows_of_parts = live_rows(rows_of_parts, now, 0)
             fresh = live_rows(rows_of_parts, now, ttl)
-            if fresh.height < rows_of_parts.height and self.take_expired is not None:
-                expired_rows = rows_where(rows_of_parts, rows_of_parts[ACCESS_TIME] <= now - ttl)
-                newer_parts = [p for p in self.parts[at:] if number not in (p.run, p.into) and p.overlaps(low, high)]
-                self.take_expired(Rows(expired_rows), partial(self._newest_first, newer_parts))
+            if fresh.height < before.height and self.take_dropped is not None:
+                is_expired = before[ACCESS_TIME] <= now - ttl if ttl > 0 else False
+                self.take_dropped(Rows(rows_where(before, before[TOMBSTONE] | is_expired)))
             self.figures.expired += rows_of_parts.height - fresh.height
             rows_of_parts = fresh
         return rows_of_parts if rows_of_parts.height else None

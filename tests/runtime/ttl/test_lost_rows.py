@@ -26,7 +26,7 @@ from stateplan.runtime.kernels.group_aggregate import GroupAggregateKernel
 from stateplan.runtime.kernels.join import JoinKernel
 from stateplan.runtime.state import run_list
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
-from stateplan.runtime.state.lost_rows import LOST_ROWS, AuditedKeys
+from stateplan.runtime.state.lost_rows import LOST_ROWS, Audit, AuditedKeys
 from stateplan.runtime.state.misses import NOBODY, Miss
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.ttl_access import InputFields
@@ -238,6 +238,15 @@ def test_the_share_of_keys() -> None:
     groups = hashes % np.uint64(128)
     covered = AuditedKeys(0.5, 0).covers(hashes)
     assert all(0.4 < covered[groups == g].mean() < 0.6 for g in range(128))
+
+
+@pytest.mark.parametrize(("groups", "one_in"), [(8, 200), (128, 200), (128, 50), (128, 1), (2, 3), (1, 1), (7, 3)])
+def test_the_key_groups_of_a_sample(groups: int, one_in: int) -> None:
+    keys = [Audit(one_in, 0).keys_in(group, groups) for group in range(groups)]
+    shares = [0 if own is None else own.fraction for own in keys]
+    assert sum(shares) / groups == pytest.approx(1 / one_in)
+    assert max(shares) <= 1
+    assert sum(share > 0 for share in shares) <= groups / one_in + 1
 
 
 def test_the_end_of_an_audit() -> None:
