@@ -142,7 +142,7 @@ export const statesPart = (path, changed) => {
     }
   };
   const again = h("button", { type: "button", onclick: recount }, "Count now");
-  const note = h("p", { class: "dim" }, "Spark counts live and expired rows, and their age, in the checkpoint. Bytes and stored rows are of the last micro-batch; they include older versions and deletion marks. Removed rows had expired.");
+  const note = h("p", { class: "dim" }, "Spark counts live and expired rows, and their age, in the checkpoint. Bytes and stored rows are of the last micro-batch; they include older versions and deletion marks. Removed rows had expired. Needed: of these, as far as an audit follows them, those that later rows needed.");
   const part = section("States", problem.node, found, when, note);
   part.heading.after(again);
   show(part.node, false);
