@@ -16,6 +16,7 @@ COPY functions functions
 COPY gateway gateway
 COPY planner planner
 COPY plans plans
+COPY review review
 COPY runtime runtime
 COPY session session
 COPY testing testing

@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
     USAGE = 2, "invalid command line"
     BAD_INPUT = 3, "invalid SQL, plan file, table, option, selector or value; nothing was run"
     CHECKPOINT = 4, "the checkpoint does not match the plan, is damaged or in use, or a requested change timed out"
-    FINDINGS = 9, "lint reported problems, --check or --diff found changes, or tests missed some"
+    FINDINGS = 9, "lint or a review reported problems, --check or --diff found changes, or tests missed some"
     BUG = 70, "a bug in stateplan"
     INTERRUPTED = 130, "stopped by Ctrl-C; the job shut down cleanly"
     BROKEN_PIPE = 141, "stdout was closed"

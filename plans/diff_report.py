@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from stateplan.plans.changes import legible
+from stateplan.plans.changes import Change, legible
 from stateplan.plans.diff import OperatorDiff, PlanDiff
 from stateplan.plans.verdicts import VERDICTS, Verdict, severity
 
@@ -50,11 +51,25 @@ def _place(operator: OperatorDiff) -> str:
 def _details(operator: OperatorDiff) -> list[str]:
     """The reasons, and the changes that they do not mention; what only follows from others is omitted."""
     reasons_text = " ".join(operator.reasons)
-    changes = [c for c in operator.changes if not _FOLLOWS.fullmatch(c.pointer)] or operator.changes[:1]
+    changes = own_changes(operator) or operator.changes[:1]
     return [*operator.reasons, *(str(c) for c in legible(changes) if str(c) not in reasons_text)]
 
 
 _FOLLOWS = re.compile(r"/description|/outputType/.*|.*/(producedType|consumedType)|/inputProperties/.*")
+
+
+def operator_rows(diff: PlanDiff) -> Iterator[tuple[str, Verdict, Sequence[str]]]:
+    """The operators that differ in more than what follows from others, the worst first: what each is called, the
+    verdict on its state, and what differs. Operators without state need no reasons."""
+    for operator in _operators_to_show(diff):
+        if own_changes(operator) or not operator.harmless or None in (operator.old, operator.new):
+            lines = _details(operator if operator.stateful else replace(operator, reasons=()))
+            yield operator.title + _place(operator), operator.verdict, lines
+
+
+def own_changes(operator: OperatorDiff) -> Sequence[Change]:
+    """The changes of an operator that do not only follow from those of others."""
+    return [change for change in operator.changes if not _FOLLOWS.fullmatch(change.pointer)]
 
 
 def counts(diff: PlanDiff) -> dict[str, int]:

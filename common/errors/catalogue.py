@@ -35,6 +35,7 @@ FAMILIES = {
     "TYPE": "data types",
     "GW": "the SQL gateway",
     "TEST": "tests of queries",
+    "REV": "reviews of changes",
     "BUG": "internal errors",
 }
 """The prefixes of codes, one file each, and the subject of their errors."""

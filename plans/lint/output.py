@@ -7,6 +7,7 @@ from typing import Any
 
 from stateplan.common.errors import Place
 from stateplan.common.readable import amount
+from stateplan.common.sarif import sarif_log, sarif_result, sarif_rule
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.lint.engine import AppliedFix, Finding, Report
 from stateplan.plans.lint.rule import Severity
@@ -92,26 +93,8 @@ def to_sarif(reports: Iterable[Report], version: str) -> dict[str, Any]:
     """A SARIF log with one run, suppressed findings included."""
     findings = [(f, None) for report in reports for f in report.findings]
     accepted = [(f, why) for report in reports for f, why in report.suppressed]
-    rules = [
-        {
-            "id": code,
-            "name": rule.NAME,
-            "shortDescription": {"text": rule.summary()},
-            "defaultConfiguration": {"level": _level(rule.SEVERITY)},
-        }
-        for code, rule in all_rules().items()
-    ]
-    return {
-        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
-        "version": "2.1.0",
-        "runs": [
-            {
-                "tool": {"driver": {"name": "stateplan", "version": version, "rules": rules}},
-                "columnKind": "unicodeCodePoints",
-                "results": [_result(f, why) for f, why in (*findings, *accepted)],
-            }
-        ],
-    }
+    rules = [sarif_rule(code, rule.NAME, rule.summary(), _level(rule.SEVERITY)) for code, rule in all_rules().items()]
+    return sarif_log(version, rules, (_result(f, why) for f, why in (*findings, *accepted)))
 
 
 def _level(severity: Severity) -> str:
@@ -119,21 +102,10 @@ def _level(severity: Severity) -> str:
 
 
 def _result(finding: Finding, reason: str | None) -> dict[str, Any]:
-    place = finding.place
-    line, column = place.line or 1, place.column or 1
-    region = {"startLine": line, "startColumn": column, "endColumn": column + place.length}
-    result: dict[str, Any] = {
-        "ruleId": finding.code,
-        "level": _level(finding.severity),
-        "message": {"text": f"{finding.message}; {finding.hint}."},
-        "locations": [
-            {
-                "physicalLocation": {"artifactLocation": {"uri": place.file or ""}, "region": region},
-                "logicalLocations": [{"fullyQualifiedName": finding.operator, "kind": "operator"}],
-            }
-        ],
-        "partialFingerprints": {"operatorState/v1": f"{finding.code}:{finding.uid}:{finding.state}"},
-    }
+    identity = {"operatorState/v1": f"{finding.code}:{finding.uid}:{finding.state}"}
+    text = f"{finding.message}; {finding.hint}."
+    result = sarif_result(finding.code, _level(finding.severity), text, finding.place, identity)
+    result["locations"][0]["logicalLocations"] = [{"fullyQualifiedName": finding.operator, "kind": "operator"}]
     if reason is not None:
         result["suppressions"] = [{"kind": "inSource", "justification": reason}]
     return result

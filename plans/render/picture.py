@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from stateplan.plans.show import OperatorView, PlanView
 from stateplan.plans.states import StateView
 
 _USUAL = "default_catalog.default_database."
 """Left out in front of the names of tables, which boxes have little room for."""
+
+Mark = Literal["added", "removed", "changed", "converted", "lost"]
+"""How an operator has changed: it is new, or gone; it differs; its state is converted, or lost."""
+
+MARKS: Mapping[Mark, tuple[str, str]] = {
+    "added": ("#dcf5e3", "#1a7f37"),
+    "removed": ("#ffffff", "#8a919e"),
+    "changed": ("#e6f0fb", "#1a5fd0"),
+    "converted": ("#fff4d6", "#b7791f"),
+    "lost": ("#ffe3e0", "#c62828"),
+}
+"""The colours of boxes with a mark: of the ground and of the frame."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +48,11 @@ class Box:
     kind: str
     states: tuple[tuple[int, str], ...] = ()
     table: str = ""
+
+    @property
+    def label(self) -> str:
+        """The id in its title, which that of an operator of another plan has."""
+        return self.title.rpartition("[")[2].rstrip("]")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from html import escape
 
 from stateplan.plans.render.blocks import Block, Wire, blocks
 from stateplan.plans.render.layout import BoxPlace, Layout, Route, arrange
-from stateplan.plans.render.picture import Box, Picture, picture
+from stateplan.plans.render.picture import MARKS, Box, Mark, Picture, picture
 from stateplan.plans.render.texts import cut_text, text_width, wrap_text
 from stateplan.plans.show import PlanView
 
@@ -72,7 +72,12 @@ STYLE = f"""
 
 def to_svg(view: PlanView) -> str:
     """A plan as an SVG document, from the sources on the left to the sinks on the right."""
-    plan_picture = picture(view)
+    return picture_svg(picture(view))
+
+
+def picture_svg(plan_picture: Picture, marks: Mapping[int, Mark] | None = None) -> str:
+    """A picture as an SVG document. Boxes have colours by their marks, and those without one are faint if there are
+    any."""
     inner, width, height = drawing(plan_picture, across=True)
     title = escape(plan_picture.title, quote=True)
     about = f"{len(plan_picture.boxes)} operators from the sources on the left to the sinks on the right"
@@ -80,9 +85,21 @@ def to_svg(view: PlanView) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="plan" role="img" aria-labelledby="plan-title plan-about" '
         f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
         f'<title id="plan-title">{title}</title>\n<desc id="plan-about">{about}</desc>\n'
-        f"<style>{STYLE}</style>\n"
+        f"<style>{STYLE}{_style_of(marks or {})}</style>\n"
         f'<rect class="ground" width="100%" height="100%"/>\n{inner}</svg>\n'
     )
+
+
+def _style_of(marks: Mapping[int, Mark]) -> str:
+    """The colours of boxes by their marks."""
+    rules = [".plan .node { opacity: 0.45; }\n"] if marks else []
+    for box, mark in marks.items():
+        ground, frame = MARKS[mark]
+        dashes = " stroke-dasharray: 6 4;" if mark == "removed" else ""
+        rules.append(f'.plan .node[data-id="{box}"] {{ opacity: 1; }}\n')
+        rules.append(f'.plan .node[data-id="{box}"] .box {{ fill: {ground}; stroke: {frame};{dashes} }}\n')
+        rules.append(f'.plan .node[data-id="{box}"] text {{ fill: #1b1f27; }}\n')
+    return "".join(rules)
 
 
 def drawing(plan_picture: Picture, *, across: bool, live: bool = False) -> tuple[str, float, float]:
@@ -297,7 +314,7 @@ class _Shape:
 
 def _texts(box: Box, live: bool) -> tuple[float, tuple[tuple[str, str], ...]]:
     """Width of a box, and its texts with their classes."""
-    title = f"{box.table} [{box.id}]" if box.table and box.kind != "operator" else box.title
+    title = f"{box.table} [{box.label}]" if box.table and box.kind != "operator" else box.title
     head = text_width(title, _TITLE * 1.06) + 2 * _PAD
     states_width = max((text_width(text, _SIZE) for _, text in box.states), default=0.0) + 16.0 + 2 * _PAD
     least = _LIVE_CARD if live and box.states else _NARROW

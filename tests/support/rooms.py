@@ -11,6 +11,7 @@ ROOMS = (
     "planner",
     "session",
     "testing",
+    "review",
     "gateway",
     "cli",
 )
