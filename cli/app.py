@@ -64,6 +64,7 @@ app = group(
         "sql": "stateplan.cli.sql:sql",
         "test": "stateplan.cli.test:test",
         "review": "stateplan.cli.review:review",
+        "format": "stateplan.cli.format:format_sql",
         "gateway": "stateplan.cli.gateway:gateway",
         "archive-classes": "stateplan.cli.archive_classes:archive_classes",
         "plan": "stateplan.cli.plan:plan_app",
