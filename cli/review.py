@@ -108,6 +108,10 @@ class Arguments:
     ] = None
     init: InitOption = None
     tests: Annotated[bool, typer.Option("--tests/--no-tests", help="Run the test files of the new side.")] = True
+    post: Annotated[
+        bool,
+        typer.Option("--post", help="Also write the comment on the pull request or merge request of this pipeline."),
+    ] = False
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="Title, for one of several reviews of the same change.")
     ] = ""
@@ -143,6 +147,8 @@ def review(console: Console, arguments: Arguments) -> ExitCode:
         for target, file_format in targets:
             with tells_new_folder(console, target):
                 _write(target, _text(outcome, file_format, arguments.name))
+        if arguments.post:
+            _post(console, _text(outcome, ReviewFormat.MARKDOWN, arguments.name))
         is_json = arguments.output is ReviewFormat.JSON
         text = "" if is_json else _text(outcome, arguments.output, arguments.name)
         console.show(text, to_json(outcome) if is_json else {})
@@ -188,6 +194,23 @@ def _sides(arguments: Arguments) -> Iterator[tuple[Side, Side, tuple[str, str], 
             else [f"where this branch left {revision.name} is unknown; compared with its newest commit"]
         )
         yield before, now, (f"{revision.name} ({revision.commit[:10]})", "working tree"), notes
+
+
+def _post(console: Console, text: str) -> None:
+    """Writes the comment. A host that refuses it does not end the command: the review itself counts."""
+    import os
+
+    from stateplan.common.errors import StateplanError
+    from stateplan.review.posting import discussion, post
+
+    try:
+        target = discussion(os.environ)
+        if target is None:
+            console.note("this pipeline is not for a pull request or merge request, so there is no comment")
+        else:
+            console.note(f"wrote the comment {post(target, text)}")
+    except StateplanError as error:
+        console.warning(str(error))
 
 
 def _text(outcome: Review, output: ReviewFormat, name: str) -> str:
