@@ -1,8 +1,8 @@
 """How much state a job keeps, by what its checkpoint or a report of ``state show`` says, and how much a changed plan
 would keep.
 
-Rows arrive evenly is the only assumption: then the number of rows that a state keeps does not grow faster than its TTL.
-Twice the TTL keeps at most twice the rows, and half the TTL at least half of them. Keys that appear again make the
+The only assumption is that rows arrive evenly. Then the number of rows that a state keeps does not grow faster than its
+TTL. Twice the TTL keeps at most twice the rows, and half the TTL at least half of them. Keys that appear again make the
 difference between these bounds.
 """
 
@@ -21,6 +21,12 @@ from stateplan.runtime.metrics.log import read_job, read_metrics
 from stateplan.runtime.metrics.records import BatchMetrics
 from stateplan.runtime.metrics.state_uses import StateUses
 from stateplan.runtime.spark.hadoop import checkpoint_path
+
+_ALMOST = 0.9
+"""The oldest row of a state is almost as old as its TTL: rows arrive from time to time."""
+
+_FARTHEST = 8
+"""A TTL that is so many times as long as rows have accumulated has no limit that is worth a number."""
 
 StateKey = tuple[str, int]
 """The uid of an operator, and the index of a state of it."""
@@ -78,7 +84,9 @@ class StateFigure:
         if not ages:
             return None
         oldest = min(ages)
-        if new_ttl == NEVER:
+        if old_ttl != NEVER and oldest >= _ALMOST * old_ttl:
+            oldest = old_ttl
+        if new_ttl == NEVER or new_ttl > _FARTHEST * oldest:
             return Amount(self.rows, None, self.bytes, None)
         if oldest < old_ttl and outlives(old_ttl, new_ttl) and new_ttl >= oldest:
             return self.now  # nothing is as old as either TTL yet
@@ -101,7 +109,6 @@ class Figures:
         is_stored: whether older versions and expired rows that are still stored count.
         document: the plan of the job; None if only its figures are known.
         uses: how its states were used; None if that is unknown.
-        partial: the operators, by uid, whose figures do not begin with the job.
     """
 
     source: str

@@ -22,8 +22,13 @@ LIMIT = 65_000
 _SQL_NOTE = "the recorded SQL"
 """Begins a note of a comparison that says nothing to who sees the change of the SQL."""
 
+_USUAL = "default_catalog.default_database."
+
 _ROWS = 50
 """So many queries are in the table."""
+
+_ROOM = 400
+"""Characters of the sentence about what is omitted."""
 
 _FAILURES = 5
 """So many tests that fail are shown in full."""
@@ -67,19 +72,24 @@ def to_markdown(review: Review, name: str = "", limit: int = LIMIT) -> str:
         limit: the most characters. Whole sections are omitted, drawings first, and a sentence says so.
     """
     sections = list(_sections(review, name))
-    omitted = dict[str, int]()
-    for kind in _OMITTED_FIRST:
-        while len(_text(sections, omitted)) > limit and any(section.kind == kind for section in sections):
-            longest = max((s for s in sections if s.kind == kind), key=lambda s: len(s.text))
-            sections.remove(longest)
-            omitted[kind] = omitted.get(kind, 0) + 1
-    return _text(sections, omitted)
+    omissions = dict[str, int]()
+    length = sum(len(section.text) + 2 for section in sections) - 1
+    candidates = [section for section in sections if section.kind]
+    candidates.sort(key=lambda section: (_OMITTED_FIRST.index(section.kind), -len(section.text)))
+    hidden_ids = set[int]()
+    for section in candidates:
+        if length + (_ROOM if omissions else 0) <= limit:
+            break
+        hidden_ids.add(id(section))
+        length -= len(section.text) + 2
+        omissions[section.kind] = omissions.get(section.kind, 0) + 1
+    return _text([section for section in sections if id(section) not in hidden_ids], omissions)
 
 
-def _text(sections: Sequence[_Section], omitted: dict[str, int]) -> str:
+def _text(sections: Sequence[_Section], omissions: dict[str, int]) -> str:
     parts = [section.text for section in sections]
-    if omitted:
-        kinds = ", ".join(f"{number} of the {kind}" for kind, number in omitted.items())
+    if omissions:
+        kinds = ", ".join(f"{number} of the {kind}" for kind, number in omissions.items())
         parts.append(f"_Omitted, as a comment has a limit: {kinds}. `stateplan review --format json` has everything._")
     return "\n\n".join(parts) + "\n"
 
@@ -132,6 +142,11 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
     head, *others = rows
     lines = [head, ["---"] * len(head), *others]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _short(text: str) -> str:
+    """A text of a comparison, without the names of the catalog and database that need not be written."""
+    return _arrow(plain(text.replace(_USUAL, "").replace("`default_catalog`.`default_database`.", "")))
 
 
 def _arrow(text: str) -> str:
@@ -207,7 +222,7 @@ def _reasons(query: QueryChange) -> Iterator[str]:
         if operator.stateful and not operator.harmless and operator.new is not None and operator.reasons:
             first = next((reason for reason in operator.reasons if reason.startswith("its ")), operator.reasons[0])
             reasons = dict.fromkeys((first, operator.reasons[-1]))
-            items.append(f"- {code(operator.title)}: {'; '.join(map(plain, reasons))}")
+            items.append(f"- {code(operator.title)}: {'; '.join(map(_short, reasons))}")
     if items:
         yield "\n".join(items)
 
@@ -239,10 +254,10 @@ def _foldable(query: QueryChange) -> Iterator[_Section]:
         more = f"\n\n{amount(part.omissions, 'operator')} without changes not drawn." if part.omissions else ""
         yield _Section(_details("What changed, as a drawing", fenced(text, "mermaid") + more), "drawings")
     if query.diff is not None and query.status == "changed":
-        rows = [[f"`{title}`", verdict, "<br>".join(map(plain, lines))] for title, verdict, lines in _plan_rows(query)]
+        rows = [[f"`{title}`", verdict, "<br>".join(map(_short, lines))] for title, verdict, lines in _plan_rows(query)]
         if rows:
             table = _table([["operator", "verdict", "why and what"], *rows])
-            notes = "".join(f"\n- {plain(note)}" for note in query.diff.notes if not note.startswith(_SQL_NOTE))
+            notes = "".join(f"\n- {_short(note)}" for note in query.diff.notes if not note.startswith(_SQL_NOTE))
             count = amount(len(rows), "operator")
             yield _Section(_details(f"Plan: {count} changed", table + (f"\n{notes}" if notes else "")), "plan details")
     if query.lint.old:

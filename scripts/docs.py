@@ -223,6 +223,14 @@ def _statements(plan: bool) -> str:
     return "\n".join(out)
 
 
+def review_comment() -> str:
+    """The review of a change that loses state: what does not fold, and the drawing."""
+    text = (ROOT / "tests" / "review" / "changes" / "another_key" / "comment.md").read_text("utf-8")
+    drawing = re.search(r"^```mermaid\n.*?^```$", text, re.M | re.S)
+    assert drawing is not None
+    return f"```markdown\n{text.partition('<details>')[0].rstrip()}\n```\n\n{drawing[0]}\n"
+
+
 def tweaks() -> str:
     """Tweaks of Spark."""
     from stateplan.runtime.spark.tweaks import TWEAKS
@@ -289,6 +297,7 @@ PARTS: dict[str, Callable[[], str]] = {
         errors,
         exit_codes,
         figures,
+        review_comment,
         connectors,
         formats,
         catalogs,

@@ -60,6 +60,7 @@ def test_a_long_comment_loses_whole_sections_and_says_so() -> None:
     whole = to_markdown(found)
     assert len(whole) < LIMIT
     shorter = to_markdown(found, limit=len(whole) - 100)
+    assert to_markdown(found, limit=len(whole)) == whole
     assert "```mermaid" in whole and "```mermaid" not in shorter
     assert "1 of the drawings" in shorter and len(shorter) <= len(whole) - 100
     assert shorter.count("<details>") == shorter.count("</details>") == whole.count("<details>") - 1
