@@ -12,6 +12,7 @@ from stateplan.plans.lint import Finding, Severity
 from stateplan.review.comparison import QueryChange
 from stateplan.review.drawing import drawing, to_mermaid
 from stateplan.review.escaping import code, fenced, plain
+from stateplan.review.figures import Amount
 from stateplan.review.review import Review
 from stateplan.review.words import FATE_WORDS, STEPS, amount_words, cost_words, headline, query_words
 from stateplan.testing.reporting import outcome_lines
@@ -26,6 +27,8 @@ _USUAL = "default_catalog.default_database."
 
 _ROWS = 50
 """So many queries are in the table."""
+
+_NO_BREAK = "\u00a0"
 
 _ROOM = 400
 """Characters of the sentence about what is omitted."""
@@ -105,7 +108,9 @@ def _sections(review: Review, name: str) -> Iterator[_Section]:
     for note in review.notes:
         yield _Section(f"> {plain(note)}")
     same = f" {amount(review.unchanged, 'other query is', 'other queries are')} the same." if review.unchanged else ""
-    yield _Section(f"<sub>By `stateplan review`{_between(review)}.{same}</sub>")
+    has_no_sizes = any(query.status == "changed" and query.states and query.figures is None for query in review.queries)
+    hint = " `--checkpoint` and `--figures` add the size of state." if has_no_sizes else ""
+    yield _Section(f"<sub>By `stateplan review`{_between(review)}.{same}{hint}</sub>")
 
 
 def _between(review: Review) -> str:
@@ -207,11 +212,16 @@ def _states(query: QueryChange) -> str | None:
         fate = f"**{fate}**" if state.fate in ("lost", "unknown", "empty") else fate
         if state.expires_rows and state.fate in ("kept", "rewritten"):
             fate += "; older rows expire at once"
-        cells = [code(state.selector), ttl, fate]
+        cells = [code(state.selector), ttl.replace(" ", _NO_BREAK), fate]
         if has_sizes:
-            cells += [amount_words(state.before) if state.old else "", amount_words(state.after) if state.new else ""]
+            cells += [_size(state.before) if state.old else "", _size(state.after) if state.new else ""]
         rows.append(cells)
     return "\n\n".join([_table(rows), *_reasons(query)])
+
+
+def _size(figure: Amount | None) -> str:
+    """Rows and bytes, each of which stays on a line."""
+    return ", ".join(part.replace(" ", _NO_BREAK) for part in amount_words(figure).split(", "))
 
 
 def _reasons(query: QueryChange) -> Iterator[str]:

@@ -28,9 +28,10 @@ _ACCEPT = "execution.state-recovery.accept"
 STEPS: Mapping[Fate, str] = {
     "kept": "The job continues from its checkpoint with the new plan.",
     "rewritten": f"The job continues from its checkpoint with `{_ACCEPT}` = `rewrite`.",
-    "converted": "`stateplan plan evolve` makes a checkpoint for the new plan, from the old state alone.",
-    "rebuilt": "`stateplan plan evolve` makes a checkpoint for the new plan. It reads the history of the sources "
-    "again.",
+    "converted": "No state is lost. `stateplan plan evolve` makes a checkpoint for the new plan, from the old state "
+    "alone.",
+    "rebuilt": "No state is lost. `stateplan plan evolve` makes a checkpoint for the new plan, and reads the history "
+    "of the sources again.",
     "empty": f"The job continues from its checkpoint with `{_ACCEPT}` = `reset`. New state starts empty, "
     "without the rows read so far.",
     "lost": f"The job continues only with `{_ACCEPT}` = `reset`. This state starts empty then, "
@@ -43,8 +44,6 @@ STEPS: Mapping[Fate, str] = {
 _SHORT: Mapping[Fate, str] = {
     "kept": "keeps its state",
     "rewritten": "keeps its state",
-    "converted": "needs a new checkpoint",
-    "rebuilt": "needs a new checkpoint",
     "empty": "has new state that starts empty",
     "deleted": "keeps its state",
 }
@@ -53,8 +52,8 @@ _SHORT: Mapping[Fate, str] = {
 _PLURAL: Mapping[Fate, str] = {
     "kept": "keep their state",
     "rewritten": "keep their state",
-    "converted": "need a new checkpoint",
-    "rebuilt": "need a new checkpoint",
+    "converted": "compute state from the old one",
+    "rebuilt": "make state from history",
     "empty": "have new state that starts empty",
     "deleted": "keep their state",
     "lost": "lose state",
@@ -119,6 +118,9 @@ def query_words(query: QueryChange) -> str:
         hurt = [state for state in query.states if state.fate == fate]
         if hurt:
             return f"{verb} {_names(hurt)}{_sizes(hurt)}"
+    for fate, text in (("rebuilt", "makes {} from history"), ("converted", "computes {} from the old state")):
+        if query.fate == fate:
+            return text.format(_names([state for state in query.states if state.fate == fate]))
     return _SHORT[query.fate]
 
 

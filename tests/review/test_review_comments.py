@@ -44,7 +44,9 @@ def test_the_first_line_says_how_much_state_is_lost(stateplan: Command, tmp_path
     code, out, _ = stateplan("review", folder / "old.sql", folder / "new.sql", "--checkpoint", job)
     assert code == 0
     assert out.splitlines()[1] == "### 1 query changed: it loses join.left, join.right (3.8 MiB)"
-    assert re.search(r"\| <code>join.left</code> \| 7 d \| \*\*lost\*\* \| 20,000 rows, 1.9 MiB \| unknown \|", out)
+    assert re.search(
+        r"\| <code>join.left</code> \| 7\u00a0d \| \*\*lost\*\* \| 20,000\u00a0rows, 1.9\u00a0MiB \| unknown \|", out
+    )
 
 
 def test_the_checkpoint_is_the_old_side(stateplan: Command, tmp_path: Path) -> None:
@@ -52,4 +54,6 @@ def test_the_checkpoint_is_the_old_side(stateplan: Command, tmp_path: Path) -> N
     job = job_of(plan_of(folder / "old.sql"), tmp_path / "job")
     _, out, _ = stateplan("review", job, folder / "new.sql")
     cells = next(line for line in out.splitlines() if "join.left" in line and line.startswith("|"))
-    assert cells.endswith("| 7 d → **14 d** | kept | 1,000 rows, 97.7 KiB | 1,000 to 2,000 rows, 97.7 KiB to 195 KiB |")
+    assert cells.replace("\u00a0", " ").endswith(
+        "| 7 d → **14 d** | kept | 1,000 rows, 97.7 KiB | 1,000 to 2,000 rows, 97.7 KiB to 195 KiB |"
+    )
