@@ -179,7 +179,7 @@ def _figures(arguments: Arguments, options: Mapping[str, str]) -> Sequence[Figur
 def _sides(arguments: Arguments) -> Iterator[tuple[Side, Side, tuple[str, str], Sequence[str]]]:
     """The sides, what they are called, and notes."""
     from stateplan.review.revisions import checkout
-    from stateplan.review.sides import below, two_sides
+    from stateplan.review.sides import below, require_paths, two_sides
 
     if arguments.base is None:
         old, new = arguments.paths
@@ -188,6 +188,7 @@ def _sides(arguments: Arguments) -> Iterator[tuple[Side, Side, tuple[str, str], 
     paths = arguments.paths or ["."]
     with checkout(arguments.base) as revision:
         before, now = below(paths, revision.folder, arguments.init), below(paths, None, arguments.init)
+        require_paths(paths, revision.folder)
         notes = (
             []
             if revision.has_left

@@ -74,6 +74,13 @@ def below(paths: Sequence[str], folder: Path | None, init: str | None) -> Side:
     return _side(files, "", folder, None if init is None else root / init)
 
 
+def require_paths(paths: Sequence[str], folder: Path) -> None:
+    """Raises StateplanError REV001, for a path that neither the present folder nor ``folder`` has."""
+    for text in paths:
+        if not Path(text).exists() and not (folder / text).exists():
+            raise StateplanError("REV001", path=text, why="does not exist on either side")
+
+
 def _side(files: Mapping[str, Path], prefix: str, folder: Path | None, init: Path | None) -> Side:
     tests = {name: path for name, path in files.items() if has_tests(path)}
     queries = {name: path for name, path in files.items() if name not in tests}

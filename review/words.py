@@ -78,7 +78,7 @@ def headline(review: Review) -> str:
         verb = "does" if broken == 1 else "do"
         parts.append(f"{amount(broken, 'query', 'queries')} {verb} not compile")
     if not parts:
-        parts.append("no query changed")
+        parts.append("No query changed")
     if sizes := _sizes_of_all(changes):
         parts.append(sizes)
     tests = review.tests

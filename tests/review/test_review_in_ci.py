@@ -107,7 +107,8 @@ def test_the_action_comments_and_replaces_its_comment(repository: Path, tmp_path
 def test_inputs_are_no_code(repository: Path, tmp_path: Path) -> None:
     hostile = "x$(touch /tmp/never)`touch pwned`; touch pwned \"'"
     environment = of_github(tmp_path, "http://127.0.0.1:1")
-    inputs = {"name": hostile, "comment": "false", "paths": f"tracking.sql\n{hostile}", "fail-on": "errors"}
+    inputs = {"name": hostile, "comment": "false", "paths": "tracking.sql", "fail-on": "errors"}
+    inputs |= {"define": f"pipeline.name={hostile}"}
     run = review_on_github(repository, environment, inputs)
     assert run.code == 0, run.log
     assert not (repository / "pwned").exists()

@@ -80,7 +80,7 @@ def test_an_old_query_that_does_not_compile_leaves_nothing_to_compare(stateplan:
 def test_batch_queries_have_no_state_and_are_left_alone(stateplan: Command, tmp_path: Path) -> None:
     batch = "SET 'execution.runtime-mode' = 'batch';\n" + TABLES + COUNT
     write(tmp_path, {"old.sql": batch, "new.sql": batch.replace("COUNT(*)", "COUNT(v)")})
-    assert "no query changed" in stateplan("review", tmp_path / "old.sql", tmp_path / "new.sql").out
+    assert "### No query changed" in stateplan("review", tmp_path / "old.sql", tmp_path / "new.sql").out
 
 
 def test_nothing_that_acts_is_run(stateplan: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,5 +158,7 @@ def test_a_revision_is_compared_with_the_working_tree(
     assert data["tests"]["former"] == {"tests": 1, "failing": [{"file": "test.sql", "title": "sums"}]}
     assert data["old"].startswith("main (")
     assert subprocess.run(["git", "status", "--short"], capture_output=True, text=True, cwd=home).stdout == status == ""
+    answer = stateplan("review", "--base", "main", "missing.sql")
+    assert answer.code == 3 and "[REV001] missing.sql does not exist on either side" in answer.err
     answer = stateplan("review", "--base", "nothing")
     assert answer.code == 3 and "[REV002] git cannot read the revision 'nothing'" in answer.err
