@@ -100,10 +100,12 @@ def _text(sections: Sequence[_Section], omissions: dict[str, int]) -> str:
 def _sections(review: Review, name: str) -> Iterator[_Section]:
     title = f"{plain(name)}: " if name else ""
     yield _Section(f"{marker(name)}\n### {title}{_arrow(plain(headline(review)))}")
-    if len(review.queries) > 1:
-        yield _Section(_overview(review.queries))
-    for query in review.queries:
-        yield from _query(query, len(review.queries) > 1)
+    queries = sorted(review.queries, key=lambda query: (query.status != "broken", not query.loses_state))
+    if len(queries) > 1:
+        yield _Section(_overview(queries))
+    for query in queries:
+        if query.status != "deleted" or query.states or len(queries) == 1:
+            yield from _query(query, len(queries) > 1)
     yield from _tests(review)
     for note in review.notes:
         yield _Section(f"> {plain(note)}")

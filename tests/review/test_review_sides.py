@@ -55,6 +55,19 @@ def test_a_query_in_a_file_of_another_name_is_the_same(stateplan: Command, tmp_p
     assert statuses(stateplan, tmp_path, {"a.sql": COUNT}, {"b.sql": changed}) == [("b.sql", "changed")]
 
 
+def test_the_worst_is_first(stateplan: Command, tmp_path: Path) -> None:
+    for side, expression in (("old", "COUNT(*)"), ("new", "COUNT(v)")):
+        broken = SUM if side == "old" else SUM.replace("k,", "key,")
+        files = {"a.sql": COUNT.replace("COUNT(*)", expression), "b.sql": broken, "tables.sql": TABLES}
+        write(tmp_path / side, files | ({"c.sql": "INSERT INTO counts SELECT k, 1 FROM src;"} if side == "old" else {}))
+    out = stateplan("review", tmp_path / "old", tmp_path / "new", "-i", "tables.sql").out
+    assert [line.split("</code>")[0][len("#### <code>") :] for line in out.splitlines() if line[:5] == "#### "] == [
+        "b.sql",
+        "a.sql",
+    ]
+    assert "| <code>c.sql</code> | query deleted |" in out
+
+
 def test_words_alone_change_nothing(stateplan: Command, tmp_path: Path) -> None:
     assert statuses(stateplan, tmp_path, {"a.sql": COUNT}, {"a.sql": "-- Counts.\n" + COUNT.replace("k,", "k ,")}) == []
 
