@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from stateplan.planner.algebra.relations import Rel
 
 
+_FEW = 16
+"""Terms up to this number are compared one by one."""
+
 TRUE = Literal(BOOLEAN.not_null(), True)
 FALSE = Literal(BOOLEAN.not_null(), False)
 
@@ -186,13 +189,10 @@ def disjunctions(rex: Rex) -> list[Rex]:
 
 def and_(terms: Iterable[Rex | None]) -> Rex:
     """The conjunction, flat and without duplicates; TRUE for none, FALSE as soon as one is."""
-    out: list[Rex] = []
-    for term in terms:
-        for c in conjunctions(term):
-            if is_always_false(c):
-                return FALSE
-            if c not in out:
-                out.append(c)
+    out = [c for term in terms for c in conjunctions(term)]
+    if any(map(is_always_false, out)):
+        return FALSE
+    out = _distinct(out)
     if not out:
         return TRUE
     return out[0] if len(out) == 1 else call("AND", out, _boolean(out))
@@ -200,16 +200,26 @@ def and_(terms: Iterable[Rex | None]) -> Rex:
 
 def or_(terms: Iterable[Rex]) -> Rex:
     """The disjunction, flat and without duplicates; FALSE for none, TRUE as soon as one is."""
-    out: list[Rex] = []
-    for term in terms:
-        for d in disjunctions(term):
-            if is_always_true(d):
-                return TRUE
-            if d not in out:
-                out.append(d)
+    out = [d for term in terms for d in disjunctions(term)]
+    if any(map(is_always_true, out)):
+        return TRUE
+    out = _distinct(out)
     if not out:
         return FALSE
     return out[0] if len(out) == 1 else call("OR", out, _boolean(out))
+
+
+def _distinct(terms: Sequence[Rex]) -> list[Rex]:
+    """The terms without duplicates. There can be thousands, of a long IN, and not all can be hashed."""
+    out: list[Rex] = []
+    by_text: dict[str, list[Rex]] = {}
+    for term in terms:
+        twins = by_text.setdefault(repr(term), []) if len(terms) > _FEW else out
+        if term not in twins:
+            out.append(term)
+            if twins is not out:
+                twins.append(term)
+    return out
 
 
 def is_always_true(rex: Rex) -> bool:

@@ -6,6 +6,7 @@ they compare.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -97,15 +98,20 @@ class RangeSet:
     def add(self, r: Range) -> None:
         if self._is_empty(r):
             return
-        new_ranges: list[Range] = []
-        for item in sorted([*self.ranges, r], key=self._lower):
-            last = new_ranges[-1] if new_ranges else None
-            if last is not None and self._connected(last, item):
-                if self._upper(item) > self._upper(last):
-                    new_ranges[-1] = Range(last.lower, last.lower_closed, item.upper, item.upper_closed)
-            else:
-                new_ranges.append(item)
-        self.ranges = new_ranges
+        first = stop = bisect_right(self.ranges, self._lower(r), key=self._lower)
+        if first and self._connected(self.ranges[first - 1], r):
+            first -= 1
+            r = self._merged(self.ranges[first], r)
+        while stop < len(self.ranges) and self._connected(r, self.ranges[stop]):
+            r = self._merged(r, self.ranges[stop])
+            stop += 1
+        self.ranges[first:stop] = [r]
+
+    def _merged(self, a: Range, b: Range) -> Range:
+        """Both as one range; ``b`` overlaps or touches ``a``, and does not begin before it."""
+        if self._upper(b) <= self._upper(a):
+            return a
+        return Range(a.lower, a.lower_closed, b.upper, b.upper_closed)
 
     def complement(self) -> RangeSet:
         out = RangeSet(self.key)

@@ -44,6 +44,11 @@ from stateplan.planner.passes.build import empty, filtered
 # Source: Flink's ``PushFilterIntoTableSourceScanRule`` with ``RexNodeExtractor``.
 
 
+MOST_LEVELS = 100
+"""A condition with more levels stays above the source. An IN of ``n`` values has ``n`` levels, and its text in the plan
+grows with their square. Flink hands over any; Jackson refuses to read a plan with 1,000 levels of JSON."""
+
+
 def push_filter_into_scan(rel: Rel) -> Rel | None:
     if not isinstance(rel, Filter) or not isinstance(rel.input, Scan):
         return None
@@ -57,7 +62,7 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
     other_terms: list[Rex] = []
     for term in conjunctions(to_cnf(condition)):
         table_filter = convert(term)
-        if table_filter is None:
+        if table_filter is None or _depth(table_filter) > MOST_LEVELS:
             other_terms.append(term)
         else:
             filters.append(table_filter)
@@ -67,6 +72,14 @@ def push_filter_into_scan(rel: Rel) -> Rel | None:
     ability = FilterAbility(tuple(accepted_filters), scan.names)
     rest = Simplifier().simplify(and_([*left, *other_terms]), "FALSE")
     return filtered(replace(scan, abilities=(*scan.abilities, ability)), [rest])
+
+
+def _depth(rex: Rex) -> int:
+    """How many levels of calls there are; the first operands of OR are the deep ones."""
+    depth, level = 0, [rex]
+    while level:
+        depth, level = depth + 1, [child for e in level for child in e.children]
+    return depth
 
 
 def _calls(rex: Rex) -> int:
