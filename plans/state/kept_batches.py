@@ -15,19 +15,19 @@ from stateplan.runtime.metrics.log import read_metrics
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 
 
-def commit_times(snapshot: Snapshot) -> Mapping[int, int]:
-    """Of each micro-batch that is kept, when it was committed, ms since 1970; of a job on the replay clock, which
-    instant it played."""
+def commit_times(snapshot: Snapshot, only: int | None = None) -> Mapping[int, int]:
+    """Of each micro-batch that is kept, or of one of them alone, when it was committed, ms since 1970; of a job on the
+    replay clock, which instant it played."""
     folder = snapshot.folder
-    by_batch = {record.batch: record for record in read_metrics(folder) if record.batches == 1}
-    is_replay = snapshot.clock == "replay clock"
+    batches = SparkCheckpoint.of(folder).committed_batches if only is None else [only]
+    records = {record.batch: record for record in read_metrics(folder) if record.batches == 1}
+    if snapshot.clock == "replay clock":
+        without_record = snapshot.played(batch for batch in batches if batch not in records)
+        return {b: without_record[b] if b in without_record else records[b].time for b in batches}
     times = {}
-    for batch in SparkCheckpoint.of(folder).committed_batches:
-        record = by_batch.get(batch)
-        if is_replay:
-            times[batch] = record.time if record is not None else Snapshot.open(folder, batch).now
-        else:
-            times[batch] = _commit_time(folder, batch) if record is None else record.started + int(record.ms)
+    for batch in batches:
+        record = records.get(batch)
+        times[batch] = _commit_time(folder, batch) if record is None else record.started + int(record.ms)
     return times
 
 

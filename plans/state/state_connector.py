@@ -94,7 +94,7 @@ class StateConnector(Connector, TimeTravel):
         from stateplan.plans.state.kept_batches import commit_times
 
         reader = self._reader(options, version)
-        return {BATCH: str(version), AT: str(commit_times(reader.snapshot)[version])}
+        return {BATCH: str(version), AT: str(commit_times(reader.snapshot, version)[version])}
 
     def as_of_time(self, options: Mapping[str, str], at: int) -> Mapping[str, str]:
         """Raises as :meth:`as_of_version`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -208,10 +208,11 @@ def _instants_of(reader: CheckpointReader, table: SourceTable, is_changes: bool)
     snapshot = reader.snapshot
     last = snapshot.batch
     is_latest = table.value(BATCH) is None and (table.value(TO) is None or snapshot.newest)
-    times: Mapping[int, int] = {} if is_latest and not is_changes else commit_times(snapshot)
-    now = snapshot.now if is_latest or table.value(AT) is not None else times[last]
+    from_now = is_latest or table.value(AT) is not None
     if not is_changes:
-        return (Instant(last, now),)
+        return (Instant(last, snapshot.now if from_now else commit_times(snapshot, last)[last]),)
+    times = commit_times(snapshot)
+    now = snapshot.now if from_now else times[last]
     first = table.value(FROM) if table.value(FROM) is not None else max(last - 1, min(times))
     if first not in times or first > last:
         raise CheckpointError("CKPT043", folder=snapshot.folder, batch=first, first=min(times), last=last)

@@ -9,7 +9,7 @@ Codes: CKPT024, CKPT041 to CKPT044, and CKPT001, CKPT002, CKPT005 of :mod:`runti
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stateplan.common.errors import CheckpointError, nearest
@@ -81,16 +81,19 @@ class Snapshot:
         elif batch not in batches:
             raise CheckpointError("CKPT043", folder=folder, batch=batch, first=batches[0], last=batches[-1])
         layout = facts.layouts[0]
-        try:
-            offsets = spark.offsets(batch)
-        except (OSError, ValueError) as cause:
-            raise CheckpointError("CKPT005.damaged_file", file=spark.offset_log / str(batch), why=cause) from cause
-        replay_time = _instant(folder, layout, offsets)
+        offsets = _offsets(spark, batch)
+        replays = _replays(layout)
+        replay_time = _instant(replays, offsets, _instants(folder)) if replays else None
         now, clock = (at, "given") if at is not None else (replay_time, "replay clock")
         if now is None:
             now, clock = time.time_ns() // 1_000_000, "wall clock"
         newest = batch == batches[-1]
         return Snapshot(folder, facts.plan_text, layout, facts.key_groups, batch, offsets.time, now, clock, newest)
+
+    def played(self, batches: Iterable[int]) -> dict[int, int]:
+        """The last instant that a replay had played, of each of some micro-batches. Raises CheckpointError CKPT005."""
+        replays, instants = _replays(self.layout), _instants(self.folder)
+        return {batch: _instant(replays, _offsets(self.spark, batch), instants) for batch in batches}
 
     def newer(self) -> Snapshot | None:
         """The checkpoint now, when another micro-batch has finished since; else None."""
@@ -98,15 +101,29 @@ class Snapshot:
         return snapshot if snapshot.batch != self.batch else None
 
 
-def _instant(folder: AnyPath, layout: Layout, offsets: BatchOffsets) -> int | None:
-    """The last instant that a replay has played; None for a job on the wall clock."""
-    replays = [i for i, source in enumerate(layout.sources) if source.markers == INSTANTS]
-    if not replays:
-        return None
-    last_played = max(map(offsets.log_offset, replays))
+def _offsets(spark: SparkCheckpoint, batch: int) -> BatchOffsets:
+    """What was planned for a micro-batch. Raises CheckpointError CKPT005."""
+    try:
+        return spark.offsets(batch)
+    except (OSError, ValueError) as cause:
+        raise CheckpointError("CKPT005.damaged_file", file=spark.offset_log / str(batch), why=cause) from cause
+
+
+def _replays(layout: Layout) -> list[int]:
+    """Which sources say what a replay plays; none of a job on the wall clock."""
+    return [i for i, source in enumerate(layout.sources) if source.markers == INSTANTS]
+
+
+def _instants(folder: AnyPath) -> list[str]:
+    """All instants of a replay, ms since 1970, in order."""
     names = sorted(p.name for p in (folder / "splits" / INSTANTS).glob("[0-9]*_*"))
-    texts = [name.split("_", 1)[1] for name in names[: last_played + 1]]
-    return int(texts[-1]) if texts else 0
+    return [name.split("_", 1)[1] for name in names]
+
+
+def _instant(replays: Sequence[int], offsets: BatchOffsets, instants: Sequence[str]) -> int:
+    """The last instant that a replay has played."""
+    played = instants[: max(map(offsets.log_offset, replays)) + 1]
+    return int(played[-1]) if played else 0
 
 
 # ---- operators -------------------------------------------------------------------------------------------------
