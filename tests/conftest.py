@@ -19,6 +19,7 @@ if "tests" not in sys.modules:  # conftest.py itself is not in the package, unti
     pytest.register_assert_rewrite("tests")  # asserts in modules that tests share say what differs, too
 
 from tests.support.command import Command, command
+from tests.support.long_runs import LONG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-settings.register_profile("dev", max_examples=40, deadline=None)
-settings.register_profile("ci", max_examples=40, deadline=None, derandomize=True, print_blob=True)
+_EXAMPLES = 100 if LONG else 25
+settings.register_profile("dev", max_examples=_EXAMPLES, deadline=None)
+settings.register_profile("ci", max_examples=_EXAMPLES, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("thorough", max_examples=2000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") == "true" else "dev"))
 
@@ -87,9 +89,6 @@ def shared_folder() -> Path | None:
     folder = Path(os.environ.get("STATEPLAN_SHARED") or ROOT.parent / "shared" / "flink")
     return folder if folder.is_dir() else None
 
-
-LONG = bool(os.environ.get("STATEPLAN_LONG"))
-"""Whether tests run that take minutes, and others in all of their variants."""
 
 SLOW_FILES = (
     "cluster/test_local_cluster.py",

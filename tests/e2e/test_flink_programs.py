@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONG, shared_folder
+from tests.conftest import shared_folder
 from tests.e2e.programs import WAYS, Program, failing, programs
+from tests.support.long_runs import LONG
 
 _SHARED = shared_folder()
 _PROGRAMS = programs(_SHARED) if _SHARED else []

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONG
 from tests.e2e.kafka_job import main
 from tests.support.kafka import Kafka, running
+from tests.support.long_runs import LONG
 
 HERE = Path(__file__).resolve().parent
 KILLS = (("totals", "inside", 2), *([("copies", "after", 1)] if LONG else []))

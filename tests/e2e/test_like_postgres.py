@@ -16,8 +16,8 @@ import pytest
 from deltalake import DeltaTable
 
 from stateplan import TableEnvironment
-from tests.conftest import LONG
 from tests.support.kafka import Kafka
+from tests.support.long_runs import LONG
 from tests.support.postgres import PASSWORD, USER, Database
 from tests.support.waiting import until
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.evolving import Tables, goes_on, is_refused, replayed, sink
@@ -15,9 +13,9 @@ COLUMNS = (
 DDL = replayed("orders", COLUMNS) + sink("a INT, b BIGINT, c BIGINT, d DOUBLE")
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, DDL)
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("frames_of_over"), DDL)
     rows = [
         (1, 1, "x", 5, 1, 0.5, 1),
         (1, 2, "x", 3, 2, 1.5, 2),

@@ -17,9 +17,9 @@ DDL = (
 )
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, DDL)
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("kept_input"), DDL)
     orders = [
         (1, 1, "apple", 5, 0.5),
         (1, 2, "apple", 3, 0.25),

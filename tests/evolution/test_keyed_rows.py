@@ -3,8 +3,6 @@ of rows, as if they had always been so."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.evolving import Play, Tables, goes_on, is_refused, replayed, sink
@@ -18,9 +16,9 @@ DDL = (
 )
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, DDL)
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("keyed_rows"), DDL)
     orders = [
         (1, "apple", "north", 1, 5),
         (1, "apple", "south", 2, 3),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.evolving import Play, Tables, goes_on, is_refused, replayed, sink
@@ -18,9 +16,9 @@ DDL = (
 )
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, DDL)
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("multi_joins"), DDL)
     orders = [
         (1, "+I", 1, 5, "x"),
         (1, "+I", 2, 3, "x"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.evolving import Play, Tables, goes_on, is_refused, replayed, sink
@@ -20,9 +18,9 @@ DDL = (
 )
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, DDL)
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("phases"), DDL)
     orders = [
         (1, 1, "apple", "north", 3, 10, 0.5),
         (1, 2, "apple", "south", 4, 20, 0.25),

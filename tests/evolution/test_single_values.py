@@ -3,8 +3,6 @@ or conditions change, as if they had always been so."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from stateplan.common.errors import CheckpointError
@@ -19,9 +17,9 @@ DDL = (
 )
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, DDL)
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("single_values"), DDL)
     rows = [
         (1, "+I", "apple", "north", 1, 5),
         (1, "+I", "apple", "south", 2, 5),

@@ -26,9 +26,9 @@ def query(*sums: str) -> str:
     return f"INSERT INTO out1 SELECT CONCAT_WS('|', CAST(g AS STRING), {texts}), 0, 0, 0 FROM numbers GROUP BY g"
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, ddl())
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("sums"), ddl())
     rows = [
         (1, 1, 100, 2**31 - 1, 2**62, 1.25),
         (1, 1, 100, 2**31 - 1, 2**62, None),

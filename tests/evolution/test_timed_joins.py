@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.support.evolving import Tables, goes_on, is_refused, replayed, sink
@@ -24,9 +22,9 @@ def at(second: int) -> str:
     return f"2026-01-01 00:00:{second:02}"
 
 
-@pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    tables = Tables(tmp_path, DDL)
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    tables = Tables(tmp_path_factory.mktemp("timed_joins"), DDL)
     orders = [
         (1, 1, "x", 5, 1),
         (1, 2, "x", 3, 2),

@@ -10,11 +10,11 @@ import pytest
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
-from tests.conftest import LONG
 from tests.planner.row_cases import ROWS, RowCase
 from tests.support.cases import replay_script
 from tests.support.golden import GoldenCase, golden_cases
 from tests.support.local import fold, printed
+from tests.support.long_runs import LONG
 
 WITH_ROWS = [case for case in golden_cases() if case.rows is not None]
 SPLITS = ((5, 2), (9, 4), (6, 1))

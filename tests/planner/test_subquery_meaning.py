@@ -15,9 +15,9 @@ import pytest
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
-from tests.conftest import LONG
 from tests.support.cases import Case, replay_script
 from tests.support.local import fold, printed
+from tests.support.long_runs import LONG
 
 ROWS = Path(__file__).parent / "golden_rows"
 COLUMNS = "a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN"

@@ -38,11 +38,12 @@ from stateplan.runtime.translate import translate
 from stateplan.runtime.watermarks import EventTime
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restart import evolve_from
+from tests.support.long_runs import LONG
 
 _NUMBERS = ("@occurrence", "@arrival", "@n")
 """Columns of state that only distinguish rows, or keep them in their order."""
 
-GROUPS = 4
+GROUPS = 4 if LONG else 2
 """Key groups of jobs here, where nothing else is said."""
 
 
