@@ -19,7 +19,7 @@ if "tests" not in sys.modules:  # conftest.py itself is not in the package, unti
     pytest.register_assert_rewrite("tests")  # asserts in modules that tests share say what differs, too
 
 from tests.support.command import Command, command
-from tests.support.long_runs import LONG
+from tests.support.long_runs import LONG, is_left_out
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,6 +120,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("long"):
             skipped = pytest.mark.skip(reason="takes minutes: STATEPLAN_LONG=1 runs it")
             item.add_marker(pytest.mark.timeout(0) if LONG else skipped)
+        elif isinstance(item, pytest.Function) and item.get_closest_marker("halved") and is_left_out(item):
+            item.add_marker(pytest.mark.skip(reason="is like others: STATEPLAN_LONG=1 runs it"))
 
 
 def pytest_collection_finish() -> None:

@@ -21,6 +21,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.plans.jsontext import decode
 from tests.plans.damage import damaged, diamonds, originals
 from tests.plans.shrink import shrink
+from tests.support.long_runs import LONG
 from tests.support.plan_checks import COMMANDS, NOT_RUN, check, judge
 
 DATA = Path(__file__).parent / "data"
@@ -35,13 +36,13 @@ def all_is_well(seed: str, commands: bool) -> bool:
     return outcome.code is None
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(10 if LONG else 5))
 def test_damaged_plans_are_refused_or_go_through_everything(part: int) -> None:
     valid = [all_is_well(f"suite/{part}/{number}", commands=False) for number in range(20)]
     assert 0 < sum(valid) < 20
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", range(4 if LONG else 2))
 def test_damaged_plans_go_through_every_command(part: int) -> None:
     valid = [all_is_well(f"commands/{part}/{number}", commands=True) for number in range(10)]
     assert 0 < sum(valid) < 10
@@ -49,12 +50,16 @@ def test_damaged_plans_go_through_every_command(part: int) -> None:
 
 def test_damage_that_nobody_has_seen_before() -> None:
     seed = SystemRandom().getrandbits(32)
-    for number in range(40):
+    for number in range(40 if LONG else 20):
         all_is_well(f"{seed}/{number}", commands=number % 4 == 0)
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow])
+@settings(
+    max_examples=60 if LONG else 30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.data_too_large, HealthCheck.too_slow],
+)
 def test_damage_that_hypothesis_looks_for(rng: Random) -> None:
     case = damaged(rng, originals()[:40])
     outcome = check(case.data, case.original.text, commands=False)

@@ -11,9 +11,12 @@ from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.node_ttls import ttl_home
 from stateplan.plans.document import PlanDocument
 from tests.plans.damage import Original, originals
+from tests.support.long_runs import share
 from tests.support.plan_checks import check, run_command
 
 PLANS = [plan for plan in originals() if not plan.name.startswith("own_plans")]
+SOME_PLANS = share(PLANS, 4, lambda plan: tuple(sorted({node["type"] for node in json.loads(plan.text)["nodes"]})))
+"""Of the plans with the same operators, the first one and one in four."""
 
 
 @pytest.fixture(params=PLANS, ids=[plan.name for plan in PLANS])
@@ -22,6 +25,7 @@ def plan(request: pytest.FixtureRequest) -> Original:
     return found
 
 
+@pytest.mark.parametrize("plan", SOME_PLANS, ids=lambda plan: plan.name, indirect=True)
 def test_every_command_takes_it(plan: Original) -> None:
     outcome = check(plan.text.encode(), plan.text, commands=True)
     assert outcome.failure is None, outcome.failure

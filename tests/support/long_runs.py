@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 
+import pytest
+
 Case = TypeVar("Case")
 
 LONG = bool(os.environ.get("STATEPLAN_LONG"))
@@ -21,3 +23,11 @@ def share(cases: Iterable[Case], one_in: int, kind: Callable[[Case], Hashable] =
         if LONG or number % one_in == 0:
             chosen.append(case)
     return chosen
+
+
+def is_left_out(item: pytest.Function) -> bool:
+    """Whether a test that is marked as halved is left to long runs: of the combinations of its parameters, every second
+    one is, so that all values of each parameter are tried, and each with several of the others."""
+    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    firsts = [name.split(",")[0].strip() if isinstance(name, str) else name[0] for name in names]
+    return not LONG and sum(item.callspec.indices[name] for name in firsts) % 2 == 1
