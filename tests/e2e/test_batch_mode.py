@@ -14,7 +14,7 @@ from stateplan.session.environment import TableEnvironment
 from stateplan.session.results import TableResult
 
 
-def environment(folder: Path, files: int = 5, **options: str) -> TableEnvironment:
+def environment(folder: Path, files: int = 3, **options: str) -> TableEnvironment:
     """``o``: 200 orders in several files, each a micro-batch of its own; their times go backwards."""
     source = folder / "o"
     source.mkdir(exist_ok=True)
@@ -53,7 +53,7 @@ def test_a_query_gives_its_final_rows_as_insertions(spark: object, tmp_path: Pat
     assert result.insert_only
     assert sorted(collected(result)) == SUMS
     assert result.job is not None
-    assert result.job.progress.batch == 4, "five files"
+    assert result.job.progress.batch == 2, "three files"
     ordered = env.execute_sql("SELECT k, COUNT(*) AS n, SUM(v) AS s FROM o GROUP BY k ORDER BY s DESC, k LIMIT 3")
     assert collected(ordered) == sorted(SUMS, key=lambda row: (-row[2], row[0]))[:3]
     windows = env.execute_sql(
@@ -94,16 +94,16 @@ def test_an_interrupted_insert_goes_on_from_its_checkpoint_and_a_finished_one_do
     """Stopped in the middle, nothing of its result is there; then all of it once."""
     options = {"execution.checkpointing.dir": str(tmp_path / "checkpoint"), "pipeline.max-parallelism": "2"}
     insert = "INSERT INTO sums SELECT k, COUNT(*), SUM(v) FROM o GROUP BY k"
-    env = environment(tmp_path, 10, **options)
+    env = environment(tmp_path, 8, **options)
     job = env.execute_sql(insert).job
     assert job is not None
     while job.progress.batch < 3:
         assert not job.wait(0.05)
     job.stop()
-    assert job.progress.batch < 9
+    assert job.progress.batch < 7
     assert not list((tmp_path / "sums").glob("part-*"))
     env.execute_sql(insert).wait()
-    assert sorted(collected(environment(tmp_path, 10).execute_sql("SELECT * FROM sums"))) == SUMS
+    assert sorted(collected(environment(tmp_path, 8).execute_sql("SELECT * FROM sums"))) == SUMS
     with pytest.raises(StateplanError) as raised:
         env.execute_sql(insert)
     assert raised.value.code == "CKPT060"
@@ -116,7 +116,7 @@ def test_a_reader_waits_for_the_end_of_the_job(spark: object, tmp_path: Path) ->
     seen: list[tuple[object, ...]] = []
     reader = threading.Thread(target=lambda: seen.extend(collected(result)))
     reader.start()
-    while result.job.progress.batch < 4:
+    while result.job.progress.batch < 2:
         assert not seen, "before the end of the input"
         time.sleep(0.02)
     reader.join(60)
