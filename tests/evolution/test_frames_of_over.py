@@ -50,6 +50,7 @@ BOUNDED = (rows_of(2), seconds_of(3))
 SUM, MAX, COUNT = "SUM(v) OVER w", "MAX(v) OVER w", "COUNT(m) OVER w"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("time", ["et", "pt"])
 @pytest.mark.parametrize("frame", ["", *BOUNDED])
 @pytest.mark.parametrize(
@@ -69,6 +70,7 @@ def test_calls_and_columns_are_removed_and_reordered(
     assert verdict in ("stateless", "rewrite")
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("time", ["et", "pt"])
 @pytest.mark.parametrize("frame", BOUNDED)
 @pytest.mark.parametrize(
@@ -86,6 +88,7 @@ def test_calls_follow_from_the_rows_of_frames(before: str, after: str, frame: st
     assert goes_on(tables, before, after) == "derive"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("time", ["et", "pt"])
 @pytest.mark.parametrize("to", [0, 1, 2])
 @pytest.mark.parametrize("after", [f"{SUM}, v, d", f"{COUNT}, {MAX}, v"])

@@ -53,6 +53,7 @@ SWAPPED = "FROM (SELECT shop, product, id, amount FROM {table}) GROUP BY shop, p
 DISTINCT = "COUNT(DISTINCT amount)"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("table", ["orders", "arrivals"])
 @pytest.mark.parametrize(
     ("before", "after"),

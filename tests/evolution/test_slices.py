@@ -59,6 +59,7 @@ def grouped(kind: str, *lengths: int, calls: str = "COUNT(*), SUM(amount), 0") -
     return f"INSERT INTO out1 SELECT {start}, {calls} FROM orders GROUP BY {kind}{text}, product"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -80,6 +81,7 @@ CLOCK = "TABLE(TUMBLE(TABLE orders, DESCRIPTOR(arrived), INTERVAL '0.003' SECOND
 BY_WINDOW = "GROUP BY product, window_start, window_end"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize(
     ("rows", "keys"),
     [
@@ -142,6 +144,7 @@ def test_windows_of_ten_seconds_follow_from_hopping_ones(tables: Tables) -> None
     assert new.run(1, 2)[0] == ["0 +I ('2026-01-01 00:00:00.000|2026-01-01 00:00:10.000', 7, 110, 0)"]
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("phase", ["", ONE_PHASE])
 @pytest.mark.parametrize(
     ("before", "after"),

@@ -83,6 +83,7 @@ WIDE, NARROW = (-4, 4), (-1, 2)
 USED = ("identical", "stateless", "rewrite")
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("join", ["JOIN", "LEFT JOIN", "FULL JOIN"])
 @pytest.mark.parametrize("columns", ["o.k, v, w, h", "o.k, v, 0, g", "0, w, v, g || h || 'x'"])
 def test_columns_are_removed_and_reordered(columns: str, join: str, tables: Tables) -> None:
@@ -142,6 +143,7 @@ def test_rows_that_wait_are_taken_over(before: str, after: str, tables: Tables) 
     assert goes_on(tables, before, after, stops=(1, 2, 3)) == "derive"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("bounds", [(-4, 2), (-2, 4), (-1, 1), (0, 0), (1, 3), (-3, -1)])
 @pytest.mark.parametrize("more", ["", " AND v > w"])
 def test_an_interval_join_may_get_narrower_bounds(bounds: tuple[int, int], more: str, tables: Tables) -> None:

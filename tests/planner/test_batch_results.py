@@ -66,6 +66,7 @@ def results(env: TableEnvironment, query: str) -> list[str]:
     return printed(translate(graph, {}, 2))
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("step", [1, 9])
 @pytest.mark.parametrize(("query", "rows"), CASES, ids=[query for query, _ in CASES])
 def test_rows_are_flinks(query: str, rows: list[str], step: int, tmp_path: Path) -> None:

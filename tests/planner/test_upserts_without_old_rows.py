@@ -13,6 +13,7 @@ from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
 from tests.support.local import printed
+from tests.support.long_runs import LONG
 
 Row = tuple[int | None, ...]
 Change = tuple[str, Row]
@@ -20,6 +21,9 @@ Change = tuple[str, Row]
 COLUMNS = {"a": ("i", "k", "v"), "b": ("k", "w"), "c": ("k", "w")}
 """Table ``a`` has the key (i, k), the others have the key k."""
 KEYS = {"a": "i, k", "b": "k", "c": "k"}
+
+SEEDS = range(6 if LONG else 3)
+"""Of random changes; one, two or all of them come at an instant, in turn."""
 
 
 def changes(rng: random.Random, name: str, count: int) -> list[Change]:
@@ -119,12 +123,13 @@ def query_of(kind: str, condition: bool) -> tuple[str, str, int]:
     return columns, f"SELECT a.i, a.k, b.k, a.v, b.w FROM a {kind} JOIN b ON {on}", 3
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("condition", [False, True])
 @pytest.mark.parametrize("mode", ["upsert", "upsert-key-delete"])
 @pytest.mark.parametrize("kind", ["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"])
 def test_joins_of_upserts(kind: str, mode: str, condition: bool, tmp_path: Path) -> None:
     sink, query, key = query_of(kind, condition)
-    for seed in range(6):
+    for seed in SEEDS:
         rng = random.Random(seed)
         tables = {name: changes(rng, name, 9) for name in ("a", "b")}
         statements = stored(tmp_path, tables, mode, rng, step=(1, 2, 40)[seed % 3])
@@ -137,7 +142,7 @@ def test_joins_of_upserts(kind: str, mode: str, condition: bool, tmp_path: Path)
 def test_joins_of_several_inputs(kind: str, mode: str, tmp_path: Path) -> None:
     options = {"table.optimizer.multi-join.enabled": "true"}
     query = f"SELECT a.i, a.k, b.w, c.w FROM a {kind} b ON a.k = b.k AND a.v < b.w {kind} c ON a.k = c.k AND a.v > c.w"
-    for seed in range(6):
+    for seed in SEEDS:
         rng = random.Random(seed)
         tables = {name: changes(rng, name, 8) for name in ("a", "b", "c")}
         statements = stored(tmp_path, tables, mode, rng, step=(1, 2, 40)[seed % 3])

@@ -28,6 +28,8 @@ def share(cases: Iterable[Case], one_in: int, kind: Callable[[Case], Hashable] =
 def is_left_out(item: pytest.Function) -> bool:
     """Whether a test that is marked as halved is left to long runs: of the combinations of its parameters, every second
     one is, so that all values of each parameter are tried, and each with several of the others."""
-    names = [mark.args[0] for mark in item.iter_markers("parametrize")]
-    firsts = [name.split(",")[0].strip() if isinstance(name, str) else name[0] for name in names]
-    return not LONG and sum(item.callspec.indices[name] for name in firsts) % 2 == 1
+    number, places = next(iter(item.callspec.indices.values())), 0  # of the combination: the last parameter goes first
+    for mark in reversed(list(item.iter_markers("parametrize"))):
+        number, place = divmod(number, len(mark.args[1]))
+        places += place
+    return not LONG and places % 2 == 1

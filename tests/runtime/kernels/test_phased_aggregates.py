@@ -129,6 +129,7 @@ def test_two_phases(data, chosen, grouping, retract, cuts, parts) -> None:
     check(Two(chosen, grouping, retract), changes, chosen, grouping, retract, cuts, parts)
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("number", range(len(CALLS)))
 @pytest.mark.parametrize("retract", [False, True])
 def test_each_function_in_two_phases(number: int, retract: bool) -> None:

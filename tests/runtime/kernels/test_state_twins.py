@@ -18,6 +18,7 @@ from tests.runtime.kernels.reference import INSERT, Change, Row
 from tests.runtime.kernels.state_kernels import KERNELS, ROW, ROWS
 from tests.runtime.kernels.support import changes_of, frame, inserting, retracting
 from tests.runtime.memory_state import MemoryState, ttls
+from tests.support.long_runs import LONG
 
 
 def test_both_states_keep_the_first_row_until_its_ttl_ends(tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_both_states_keep_the_first_row_until_its_ttl_ends(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", KERNELS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25 if LONG else 12)
 @given(data=st.data())
 def test_same_output(name: str, tmp_path: Path, data: st.DataObject) -> None:
     kernel, retract = KERNELS[name]

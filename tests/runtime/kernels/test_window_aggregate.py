@@ -267,6 +267,7 @@ def test_short_windows_of_an_hour_that_comes_twice(step: int) -> None:
     assert clock.last(second + step - 1) == second + step - 1
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("number", range(len(CALLS)))
 @pytest.mark.parametrize("retract", [False, True])
 def test_each_function(number: int, retract: bool) -> None:

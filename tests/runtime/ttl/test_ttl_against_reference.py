@@ -24,6 +24,7 @@ from tests.runtime.kernels.reference import DELETE, INSERT, Change, Row, fold
 from tests.runtime.kernels.support import call, changes_of, frame, row_of
 from tests.runtime.memory_state import MemoryState, ttls
 from tests.runtime.ttl.flip25 import CONFIGS, Aggregate, Entries, Moment, Side, config
+from tests.support.long_runs import LONG
 
 ROW = row_of("iil")
 """Key, value, and the time of the row."""
@@ -98,7 +99,7 @@ def compare(
 
 @pytest.mark.parametrize("words", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("last", [False, True])
-@settings(max_examples=8)
+@settings(max_examples=20 if LONG else 5)
 @given(drawn=batches(False, 1))
 def test_deduplicate(last: bool, words: Sequence[str], drawn: list[Batch]) -> None:
     lifetime, moment = config(TTL, *words), Moment()
@@ -108,9 +109,10 @@ def test_deduplicate(last: bool, words: Sequence[str], drawn: list[Batch]) -> No
     compare(kernel, lambda _, change: flink.add(change, 0), moment, [lifetime], drawn, False)
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("words", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("retract", [False, True])
-@settings(max_examples=8)
+@settings(max_examples=20 if LONG else 5)
 @given(data=st.data())
 def test_group_aggregate(retract: bool, words: Sequence[str], data: st.DataObject) -> None:
     drawn = data.draw(batches(retract, 1))
@@ -122,9 +124,10 @@ def test_group_aggregate(retract: bool, words: Sequence[str], data: st.DataObjec
     compare(kernel, lambda _, change: flink.add(change, 0), moment, [lifetime], drawn, retract)
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("words", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("kind", ["INNER", "LEFT", "unique"])
-@settings(max_examples=8)
+@settings(max_examples=20 if LONG else 5)
 @given(data=st.data())
 def test_join(kind: str, words: Sequence[str], data: st.DataObject) -> None:
     drawn = data.draw(batches(True, 2))
