@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stateplan.cli.exit_codes import ExitCode
+from tests.support.command import Command
 
 pytestmark = pytest.mark.spark
 
@@ -32,7 +33,7 @@ def command(*args: str) -> list[str]:
     return [sys.executable, "-m", "stateplan", *args]
 
 
-def stateplan(*args: str) -> subprocess.CompletedProcess[str]:
+def process(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(*args), capture_output=True, text=True, check=False, timeout=300)
 
 
@@ -43,30 +44,30 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_edited_plan_and_its_checkpoint() -> None:
+def test_an_edited_plan_and_its_checkpoint(stateplan: Command) -> None:
     rows = [(0, 1, 10), (HOUR // 2, 1, 11), (2 * HOUR, 1, 12)]
     Path("orders.json").write_text("".join(f'{{"@at":{at},"id":{i},"num":{n}}}\n' for at, i, n in rows))
     for name, query in (("first", KEEP_FIRST), ("last", KEEP_LAST)):
         Path(f"{name}.sql").write_text(TABLES + query)
         compiled = stateplan("plan", "compile", "-f", f"{name}.sql", "-o", f"{name}.json")
-        assert (compiled.returncode, compiled.stdout) == (0, "")
+        assert (compiled.code, compiled.out) == (0, "")
     plan = Path("first.json")
     plan.write_text(plan.read_text().replace('"ttl" : "0 ms"', '"ttl" : "1 h"'))
 
     checkpoint = ("-D", "execution.checkpointing.dir=checkpoint")
-    run = stateplan("plan", "execute", "first.json", *checkpoint)
+    run = process("plan", "execute", "first.json", *checkpoint)
     assert (run.returncode, run.stdout) == (0, "+I[1, 10]\n+I[1, 12]\n"), run.stderr
     assert run.stderr.splitlines()[-1].startswith("finished: batch 2 (")
 
     other = stateplan("plan", "execute", "last.json", "--quiet", *checkpoint)
-    assert (other.returncode, other.stdout) == (ExitCode.CHECKPOINT, "")
-    assert other.stderr.startswith("error: [CKPT003] ")
+    assert (other.code, other.out) == (ExitCode.CHECKPOINT, "")
+    assert other.err.startswith("error: [CKPT003] ")
 
 
 def test_malformed_input_names_file_and_line() -> None:
     Path("orders.json").write_text('{"@at":0,"id":1,"num":10}\n{"@at":1,"id":\n')
     Path("script.sql").write_text(TABLES + KEEP_FIRST)
-    run = stateplan("sql", "-f", "script.sql", "--quiet")
+    run = process("sql", "-f", "script.sql", "--quiet")
     assert run.returncode == ExitCode.FAILED
     assert run.stderr.startswith("error: [DATA")
     assert "orders.json, line 2" in run.stderr
