@@ -31,6 +31,7 @@ from stateplan.connectors.retries import interruptible
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.jdbc_tables import lookup, options
 from tests.support.postgres import Database, Postgres, fresh_lookups
+from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -370,7 +371,7 @@ def test_connections_that_nobody_uses_are_closed(database: Database, monkeypatch
     monkeypatch.setattr(lookups, "_CLOSE_AFTER", 0.0)
     monkeypatch.setattr(lookups, "_watch", lambda: None)
     lookups._close_unused()
-    assert database.rows(mine) == [(0,)]
+    until(lambda: database.rows(mine) == [(0,)], 10)
     assert asked(found, 1, 2) == [(1,)]
     monkeypatch.setattr(lookups, "_DROP_AFTER", 0.0)
     lookups._close_unused()

@@ -18,6 +18,7 @@ from stateplan.connectors.protocol import Offset
 from stateplan.connectors.retries import interruptible
 from tests.connectors.postgres_changes import ITEMS, Job, first_offset, job, options, source_of
 from tests.support.postgres import Database, refused, running
+from tests.support.waiting import until
 
 # ---- rows and changes ------------------------------------------------------------------------------------------
 
@@ -487,7 +488,8 @@ def test_the_ways_to_begin(items: Database, tmp_path: Path) -> None:
     assert registry.find_connector(snapshot).is_bounded(snapshot)
     with job(snapshot, tmp_path) as mine:
         assert len(mine.until_quiet()) == 5
-    assert items.rows("SELECT 1 FROM pg_replication_slots WHERE database = current_database()") == []
+    slots = "SELECT 1 FROM pg_replication_slots WHERE database = current_database()"
+    until(lambda: items.rows(slots) == [], 10)
     refused("RUN155", lambda: first_offset(options(items, **{"scan.startup.mode": "committed-offset"}), tmp_path))
     latest = options(items, **{"scan.startup.mode": "latest-offset"})
     with job(latest, tmp_path) as mine:
