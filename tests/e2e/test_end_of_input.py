@@ -105,14 +105,15 @@ def test_an_end_that_a_micro_batch_was_told_stays(work: Work) -> None:
     assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 1), ("02", 1), ("03", 1)]), "as with a run before it"
 
 
-def fail_before(work: Work, micro_batch: int) -> None:
-    """Runs the job until it fails, before its sinks commit a micro-batch."""
+def fail(work: Work, micro_batch: int, is_committed: bool = False) -> None:
+    """Runs the job until it fails, before or after its sinks have committed a micro-batch."""
     commit = SinkDriver.commit
 
     def committing(driver: SinkDriver, parts: Any, epoch: int) -> None:
+        if epoch != micro_batch or is_committed:
+            commit(driver, parts, epoch)
         if epoch == micro_batch:
             raise RunError("RUN030", cause=OSError("away"))
-        commit(driver, parts, epoch)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SinkDriver, "commit", committing)
@@ -120,11 +121,16 @@ def fail_before(work: Work, micro_batch: int) -> None:
             work.run()
 
 
-def test_ends_in_the_last_micro_batch(work: Work) -> None:
+@pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_ends_in_the_last_micro_batch(work: Work, is_killed: bool) -> None:
+    """Which fails before its sinks commit it, and then after that, or is killed then."""
     for hours in ((0, 1), (1, 2), (2, 3)):
         work.add(*hours)
-    fail_before(work, 2)
-    kill(work, 2)
+    fail(work, 2)
+    if is_killed:
+        kill(work, 2)
+    else:
+        fail(work, 2, is_committed=True)
     job = work.run()
     assert [m.batch for m in job.metrics] == [2]
     assert work.holds() == Counter([("00", 1), ("01", 2), ("02", 2), ("03", 1)])

@@ -16,7 +16,9 @@ from stateplan.cli.exit_codes import ExitCode
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.edit import set_ttls
 from stateplan.plans.trial import table_rows
+from stateplan.runtime.local.job import LocalJob
 from stateplan.session.environment import TableEnvironment
+from tests.support.inserts_here import inserts_here
 
 pytestmark = pytest.mark.spark
 
@@ -48,7 +50,7 @@ def folder(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def separately(folder: Path, name: str, ttls: dict[str, str]) -> Counter[str]:
-    """The table that a job of its own leaves."""
+    """The table that a job of its own leaves, in this process."""
     env = TableEnvironment.create()
     path = folder / name
     more = f", 'path' = '{path}', 'format' = 'debezium-json'"
@@ -57,7 +59,10 @@ def separately(folder: Path, name: str, ttls: dict[str, str]) -> Counter[str]:
     document = PlanDocument.parse(env.compile_plan_sql(QUERY).as_json_string())
     set_ttls(document, ttls)
     (folder / f"{name}.json").write_text(document.text)
-    env.execute_sql(f"EXECUTE PLAN '{folder}/{name}.json'").wait()
+    with inserts_here():
+        job = env.execute_sql(f"EXECUTE PLAN '{folder}/{name}.json'").job
+    assert isinstance(job, LocalJob)
+    job.wait()
     sink = document.graph.sinks[0].to_json()["inputChangelogMode"]
     return table_rows(path, ("product_id",), "UPDATE_BEFORE" not in sink).counts
 

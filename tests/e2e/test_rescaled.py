@@ -13,10 +13,12 @@ import pytest
 from benchmarks.chaos import folded as result
 from stateplan.runtime.checkpoint.rescale import Rescale
 from stateplan.runtime.job import Job as StartedJob
+from stateplan.runtime.local.job import LocalJob
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.repartition import repartition
 from stateplan.session.environment import TableEnvironment
 from tests.support.file_arrivals import forget
+from tests.support.inserts_here import inserts_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,15 +56,19 @@ class Job:
             (folder / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def start(self, run: str, **options: str) -> StartedJob:
-        """Starts the job in the folder ``run``."""
-        session = TableEnvironment.create(
-            {
-                "execution.checkpointing.dir": str(self.folder / run / "checkpoint"),
-                "pipeline.max-parallelism": "5",
-                **options,
-            },
-            console=self.said.append,
-        )
+        """Starts the job in the folder ``run``, where its checkpoint is."""
+        place = str(self.folder / run / "checkpoint")
+        return self._start(run, {"execution.checkpointing.dir": place, "pipeline.max-parallelism": "5", **options})
+
+    def run_here(self, run: str) -> None:
+        """Runs the job to its end in this process, without a checkpoint."""
+        with inserts_here():
+            job = self._start(run, {})
+        assert isinstance(job, LocalJob)
+        job.wait()
+
+    def _start(self, run: str, options: dict[str, str]) -> StartedJob:
+        session = TableEnvironment.create(options, console=self.said.append)
         tables = {
             n: f"'connector'='replay', 'format'='json', 'path'='{self.folder / n}.json'"
             for n in ("orders", "shipments")
@@ -125,7 +131,7 @@ def partitions(spark: Path) -> list[int]:
 def test_two_five_three(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a micro-batch in hand at the first change, and the second one cut off before it was committed."""
     job = Job(tmp_path)
-    job.start("whole").wait()
+    job.run_here("whole")
     expected = job.results("whole")
     assert all(len(rows) > 4 for rows in expected.values())
 
