@@ -9,7 +9,7 @@ from pathlib import Path
 
 from stateplan.connectors.staging import Staging
 from stateplan.session.environment import TableEnvironment
-from tests.support.file_arrivals import arrive
+from tests.e2e.file_arrivals import arrive
 
 TVF = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(rt), INTERVAL '10' SECOND))"
 OF_E = TVF.format("e")

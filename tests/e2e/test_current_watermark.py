@@ -11,7 +11,7 @@ from stateplan.common.errors import CheckpointError, PlanError
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
-from tests.support.file_arrivals import arrive, forget_the_last_commit
+from tests.e2e.file_arrivals import arrive, forget_the_last_commit
 from tests.support.local import printed
 
 E = """CREATE TABLE e (id INT, rt TIMESTAMP(3), WATERMARK FOR rt AS rt - INTERVAL '2' SECOND)

@@ -18,8 +18,8 @@ from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restore import restore
 from stateplan.session.script import Inserts, read_script
+from tests.e2e.file_arrivals import forget_the_last_commit
 from tests.e2e.late_rows_job import QUERIES, Restarted
-from tests.support.file_arrivals import forget_the_last_commit
 from tests.support.local import printed
 
 ROOT = Path(__file__).resolve().parents[2]

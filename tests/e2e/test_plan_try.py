@@ -18,7 +18,7 @@ from stateplan.plans.edit import set_ttls
 from stateplan.plans.trial import table_rows
 from stateplan.runtime.local.job import LocalJob
 from stateplan.session.environment import TableEnvironment
-from tests.support.inserts_here import inserts_here
+from tests.e2e.inserts_here import inserts_here
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from stateplan.plans.document import PlanDocument
 from stateplan.runtime.translate import translate
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.restore import restore
-from tests.support.file_arrivals import forget_the_last_commit
+from tests.e2e.file_arrivals import forget_the_last_commit
 from tests.support.kafka import Kafka
 from tests.support.local import printed
 

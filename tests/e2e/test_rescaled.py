@@ -17,8 +17,8 @@ from stateplan.runtime.local.job import LocalJob
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.repartition import repartition
 from stateplan.session.environment import TableEnvironment
-from tests.support.file_arrivals import forget
-from tests.support.inserts_here import inserts_here
+from tests.e2e.file_arrivals import forget
+from tests.e2e.inserts_here import inserts_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
