@@ -101,13 +101,13 @@ class RangeSet:
         first = stop = bisect_right(self.ranges, self._lower(r), key=self._lower)
         if first and self._connected(self.ranges[first - 1], r):
             first -= 1
-            r = self._merged(self.ranges[first], r)
+            r = self._union(self.ranges[first], r)
         while stop < len(self.ranges) and self._connected(r, self.ranges[stop]):
-            r = self._merged(r, self.ranges[stop])
+            r = self._union(r, self.ranges[stop])
             stop += 1
         self.ranges[first:stop] = [r]
 
-    def _merged(self, a: Range, b: Range) -> Range:
+    def _union(self, a: Range, b: Range) -> Range:
         """Both as one range; ``b`` overlaps or touches ``a``, and does not begin before it."""
         if self._upper(b) <= self._upper(a):
             return a
