@@ -20,6 +20,7 @@ COPY review review
 COPY runtime runtime
 COPY session session
 COPY testing testing
+COPY editor editor
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.12-slim-bookworm

@@ -66,6 +66,7 @@ app = group(
         "review": "stateplan.cli.review:review",
         "format": "stateplan.cli.format:format_sql",
         "gateway": "stateplan.cli.gateway:gateway",
+        "language-server": "stateplan.cli.language_server:language_server",
         "archive-classes": "stateplan.cli.archive_classes:archive_classes",
         "plan": "stateplan.cli.plan:plan_app",
         "job": "stateplan.cli.job:job_app",

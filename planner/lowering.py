@@ -38,11 +38,12 @@ def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
     return graph.exec_graph()
 
 
-def lower_traced(plan: Physical, options: Mapping[str, str]) -> tuple[ExecGraph, Mapping[int, Physical]]:
-    """The exec graph of one sink, and the operator that each node was made of, by its id. Raises the same errors as
-    :func:`lower`."""
+def lower_traced(plans: Sequence[Physical], options: Mapping[str, str]) -> tuple[ExecGraph, Mapping[int, Physical]]:
+    """The exec graph of the sinks ``plans``, and the operator that each node was made of, by its id. Raises the same
+    errors as :func:`lower`."""
     graph = _Graph(options)
-    graph.add(plan)
+    for plan in plans:
+        graph.add(plan)
     return graph.exec_graph(), graph.origins
 
 

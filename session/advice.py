@@ -72,7 +72,7 @@ def _warning(plan: Physical, options: Mapping[str, str], tree: Tree) -> Advice |
     from stateplan.plans.lint.determinism import varying
     from stateplan.plans.lint.subject import Subject
 
-    graph, origins = lower_traced(plan, options)
+    graph, origins = lower_traced([plan], options)
     varying_by_node: dict[int, list[Varying]] = {}
     for one in varying(Subject(PlanDocument.from_graph(graph), options)):
         varying_by_node.setdefault(one.node.id, []).append(one)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
@@ -21,6 +22,9 @@ from stateplan.session.context import Context
 from stateplan.session.results import TableResult, as_column, distinct_names
 from stateplan.session.script import Inserts
 
+if TYPE_CHECKING:
+    from stateplan.session.compiler import Plan
+
 
 def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
     """Creates or replaces the table, and starts the INSERT. With IF NOT EXISTS, a table that is there gets the rows.
@@ -30,6 +34,21 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
             :func:`planner.catalog.ddl.create_table`.
         StateplanError: as an INSERT. Then the catalog is as before, but for a table that it cannot drop.
     """
+    existing_object, replace_mode = _existing_object(c, node), node.args.get("replace")
+    new_table, insert = _declared_table(c, node)
+    existing_table = existing_object if replace_mode is None and isinstance(existing_object, CatalogTable) else None
+    with c.catalog.creating(new_table, existing_table or _completed_table(c, new_table)):
+        if existing_table is not None:
+            result = c.session.starter.inserts(insert, "CREATE TABLE AS")
+            summary = new_table.identifier.summary
+            note = f"'{summary}' already exists; it keeps its columns and options, and the rows are inserted"
+            return replace(result, notes=(note, *result.notes))
+        with_table = _in_catalog(c, new_table, existing_object)
+        return c.session.starter.inserts(insert, "CREATE TABLE AS", with_table)
+
+
+def _existing_object(c: Context, node: nodes.CreateTableAs) -> CatalogObject | None:
+    """What has the name of the table. Raises as :func:`create_table_as`, where it cannot stay or be replaced."""
     table, replace_mode = node.this, node.args.get("replace")
     parts, place = ddl.parts_of(table.this), c.place(table.this)
     identifier = c.catalog.qualify(parts, place)
@@ -42,15 +61,21 @@ def create_table_as(c: Context, node: nodes.CreateTableAs) -> TableResult:
         c.catalog.require_droppable(parts, kind="TABLE", place=place)
     if replace_mode is None and isinstance(existing_object, CatalogView):
         raise CatalogError("CAT103", summary=identifier.summary, place=place)
+    return existing_object
+
+
+def declare_table_as(c: Context, node: nodes.CreateTableAs) -> Plan:
+    """The plan of the INSERT. The table is in the catalog from then on, and no job starts. Raises StateplanError, as
+    :func:`create_table_as`."""
+    existing_object = _existing_object(c, node)
     new_table, insert = _declared_table(c, node)
-    existing_table = existing_object if replace_mode is None and isinstance(existing_object, CatalogTable) else None
-    with c.catalog.creating(new_table, existing_table or _completed_table(c, new_table)):
-        if existing_table is not None:
-            result = c.session.starter.inserts(insert, "CREATE TABLE AS")
-            note = f"'{identifier.summary}' already exists; it keeps its columns and options, and the rows are inserted"
-            return replace(result, notes=(note, *result.notes))
-        with_table = _in_catalog(c, new_table, existing_object)
-        return c.session.starter.inserts(insert, "CREATE TABLE AS", with_table)
+    with c.catalog.creating(new_table, _completed_table(c, new_table)):
+        plan = c.session.compiler.inserts(insert)
+    if existing_object is None:
+        c.catalog.create(new_table, place=c.place(node.this.this))
+    elif node.args.get("replace") is not None:
+        c.catalog.replace(new_table)
+    return plan
 
 
 def explain_create_table_as(c: Context, node: nodes.CreateTableAs, details: Sequence[str]) -> str:

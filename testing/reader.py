@@ -75,9 +75,14 @@ class _Draft:
     included: list[Sql] = field(default_factory=list)
 
 
+def _read_text(path: Path) -> str:
+    return path.read_text("utf-8")
+
+
 class _Reader:
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, read_text: Callable[[Path], str]) -> None:
         self.text = text
+        self._read_text = read_text
         self.file = file
         self.lines = [line.rstrip("\r") for line in text.split("\n")]
         self.preamble = _Draft()
@@ -155,7 +160,7 @@ class _Reader:
     def _include(self, name: str) -> None:
         path = Path(self.file).parent / name
         try:
-            text = path.read_text("utf-8")
+            text = self._read_text(path)
         except (OSError, ValueError) as cause:
             raise StateplanError("TEST006", path=str(path), why=f"cannot be read: {cause}", place=self.place) from None
         self.draft.included.append(Sql(text, 1, str(path)))
@@ -294,9 +299,10 @@ def duration(text: str) -> int:
     return sum(edited_ttl(part) for part in parts)
 
 
-def read_story(text: str, file: str) -> Story:
-    """The tests of a file. Raises StateplanError TEST001, TEST002, with the line."""
-    return _Reader(text, file).story()
+def read_story(text: str, file: str, read_text: Callable[[Path], str] = _read_text) -> Story:
+    """The tests of a file; ``read_text`` reads those that it includes. Raises StateplanError TEST001, TEST002, TEST006,
+    with the line."""
+    return _Reader(text, file, read_text).story()
 
 
 def find_files(paths: Sequence[str]) -> list[str]:

@@ -24,6 +24,7 @@ from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import ContextResolvedTable
 from stateplan.planner.catalog import ddl
+from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
 from stateplan.planner.dialect import nodes
 from stateplan.plans.document import PlanDocument
@@ -207,6 +208,13 @@ def _statements(sql: Sql) -> tuple[ScriptStatement, ...]:
     return tuple(read_script(sql.text, sql.file))
 
 
+def declare_table_of_test(catalog: CatalogManager, node: nodes.CreateTable) -> None:
+    """Makes a table without a connector, which this statement has created, one of the test."""
+    table = catalog.find(ddl.parts_of(node.this))
+    if isinstance(table, CatalogTable) and "connector" not in table.options:
+        catalog.replace(table.with_options({"connector": NAME}))
+
+
 class Preparation:
     """The session of a test: its tables are there, and its query can be planned.
 
@@ -242,14 +250,7 @@ class Preparation:
         elif not isinstance(node, _BRACKETS):
             self.notes += self.environment.execute_statement(statement).notes
             if isinstance(node, nodes.CreateTable):
-                self._declare(node)
-
-    def _declare(self, node: nodes.CreateTable) -> None:
-        """Makes a table without a connector one of the test."""
-        catalog = self.environment.catalog
-        table = catalog.find(ddl.parts_of(node.this))
-        if isinstance(table, CatalogTable) and "connector" not in table.options:
-            catalog.replace(table.with_options({"connector": NAME}))
+                declare_table_of_test(self.environment.catalog, node)
 
     @property
     def statements(self) -> Sequence[ScriptStatement]:

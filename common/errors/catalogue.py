@@ -36,6 +36,7 @@ FAMILIES = {
     "GW": "the SQL gateway",
     "TEST": "tests of queries",
     "REV": "reviews of changes",
+    "EDIT": "the language server",
     "BUG": "internal errors",
 }
 """The prefixes of codes, one file each, and the subject of their errors."""

@@ -12,6 +12,7 @@ ROOMS = (
     "session",
     "testing",
     "review",
+    "editor",
     "gateway",
     "cli",
 )
