@@ -123,6 +123,7 @@ class StateplanServer(LanguageServer):
         self.documents: dict[str, OpenDocument] = {}
         self.configuration = Configuration()
         self._pool = ThreadPoolExecutor(1, "stateplan-analysis")
+        self._answers = ThreadPoolExecutor(1, "stateplan-answers")
         self._workspace: Any = None
 
     @cached_property
@@ -286,9 +287,10 @@ class StateplanServer(LanguageServer):
                 return document if document.insight is not None else None
 
     async def in_thread(self, work: Callable[[], Any]) -> Any:
-        """What some work over an analysis returns; None if it fails, with a message in the log."""
+        """What some work over a finished analysis returns, while another one may run; None if it fails, with a message
+        in the log."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+            return await asyncio.get_running_loop().run_in_executor(self._answers, work)
         except (StateplanError, KeyError):
             return None
         except Exception as error:

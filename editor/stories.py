@@ -14,6 +14,7 @@ from stateplan.editor.positions import LineMap, Span
 from stateplan.editor.scripts import ScriptReader, ScriptReading, Settings, unique
 from stateplan.plans.selectors import Selectors
 from stateplan.session.script import Insert, Inserts
+from stateplan.testing.blocks import is_table_row
 from stateplan.testing.reader import read_story
 from stateplan.testing.schedule import output_named, table_named
 from stateplan.testing.story import Case, Expect, GivenRows, SetTtl, Sql, Story, UsePlan
@@ -92,8 +93,25 @@ def _story(text: str, file: str, settings: Settings) -> tuple[Story, list[Statep
             line = error.place.line if error.place is not None else None
             if line is None or len(errors) >= _MOST_ERRORS or not remaining[line - 1].strip():
                 return Story(file, text), errors
-            is_title = remaining[line - 1].startswith("-- test:")
-            remaining[line - 1] = f"-- test: {line}" if is_title else ""
+            _blank_directive(remaining, line - 1)
+
+
+def _blank_directive(lines: list[str], at: int) -> None:
+    """Takes a directive and its rows out of the lines of a file; ``at`` is one of them. A test keeps its beginning."""
+    first = last = at
+    while first > 0 and _is_row(lines[first]):
+        first -= 1
+    while last + 1 < len(lines) and _is_row(lines[last + 1]):
+        last += 1
+    is_title = lines[first].startswith("-- test:")
+    lines[first : last + 1] = [""] * (last + 1 - first)
+    if is_title:
+        lines[first] = f"-- test: line {first + 1}"
+
+
+def _is_row(line: str) -> bool:
+    body = line[2:].strip()
+    return line.startswith("--") and (is_table_row(line[2:].rstrip("\r")) or body[:1] in ("|", "{"))
 
 
 def _only(text: str, lines: LineMap, own: Sequence[Sql]) -> str:
@@ -143,7 +161,7 @@ def _check_directives(cases: Sequence[Case], script: ScriptReading, text: str, l
                 elif isinstance(step, SetTtl) or (isinstance(step, Expect) and step.subject == "state"):
                     selectors.select(step.selector if isinstance(step, SetTtl) else step.name)
             except StateplanError as error:
-                if error.place is None or error.place.line is None:
+                if error.place is None or error.place.file != case.file:
                     error.place = Place(file=case.file, line=step.line)
                 yield _finding(error, text, lines)
 
