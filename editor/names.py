@@ -80,8 +80,8 @@ def node_at(root: exp.Expr, offset: int) -> exp.Expr | None:
         start, end = node.meta.get("start"), node.meta.get("end")
         if isinstance(start, int) and isinstance(end, int) and start <= offset <= end + 1:
             size = end - start
-            # Of two that meet at the cursor the one that begins there counts.
-            if best is None or size < best[0] or (size == best[0] and offset == start):
+            # Of a column and its name the name counts, and of two names that meet at the cursor the one behind it.
+            if best is None or size <= best[0]:
                 best = size, node
     return None if best is None else best[1]
 

@@ -98,6 +98,8 @@ def test_hover_shows_what_a_clause_compiles_to(client: LanguageClient) -> None:
     ("words", "add", "expected"),
     [
         ("order_id, MAX", 0, "`order_id` BIGINT"),
+        ("order_id, MAX", 3, "`order_id` BIGINT"),
+        ("order_id, MAX", 8, "`order_id` BIGINT"),
         ("orders o", 0, "table `default_catalog.default_database.orders`, connector `datagen`"),
         ("MAX", 0, "aggregate function"),
         ("UPPER", 0, "`UPPER(<CHARACTER>)`"),
