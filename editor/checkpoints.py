@@ -20,7 +20,7 @@ from stateplan.runtime.metrics.state_uses import StateUses
 
 _DEPTH = 5
 _MOST_FOLDERS = 3_000
-_MARK = "stateplan.json"
+_MARK, _PLAN = "stateplan.json", "plan.json"
 _FRESH = 5.0
 """Seconds for which nothing is looked up again."""
 
@@ -85,7 +85,7 @@ class Checkpoints:
             return records
         try:
             metrics = recent_metrics(folder)
-            document = PlanDocument.from_bytes((folder / "plan.json").read_bytes())
+            document = PlanDocument.from_bytes((folder / _PLAN).read_bytes())
             uids = frozenset(document.uids.values())
             records = Records(folder, uids, metrics[-1], StateUses.of(metrics)) if metrics else None
         except (StateplanError, OSError, ValueError):
@@ -98,7 +98,7 @@ def _find(folder: Path) -> Iterator[Path]:
     """The checkpoints below a folder."""
     for count, (root, folders, files) in enumerate(os.walk(folder)):
         depth = len(Path(root).relative_to(folder).parts)
-        if _MARK in files:
+        if _MARK in files and not Path(root, _PLAN).is_symlink():
             yield Path(root)
             folders.clear()
         elif depth >= _DEPTH or count > _MOST_FOLDERS:

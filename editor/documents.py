@@ -11,6 +11,7 @@ from stateplan.common.roots import Roots, holding
 from stateplan.editor.checkpoints import Checkpoints
 from stateplan.editor.findings import Finding, Insight, Level, OtherPlace, Target
 from stateplan.editor.plan_files import is_plan, read_plan
+from stateplan.editor.scratch import is_below
 from stateplan.editor.scripts import ScriptReader, Settings
 from stateplan.editor.sql_insight import SqlInsight
 from stateplan.editor.workspace import DeclarationIndex
@@ -110,7 +111,7 @@ def is_story(text: str) -> bool:
 def _before(workspace: Workspace, path: Path) -> str:
     """The script that runs before the others."""
     init = workspace.init
-    if init is None or init == path:
+    if init is None or init == path or not is_below(init, workspace.roots):
         return ""
     try:
         return init.read_text("utf-8")

@@ -75,7 +75,7 @@ class ScratchHost(Host):
         if local is None:
             return None
         path = Path(os.path.realpath(self.folder / local))
-        return path if any(path.is_relative_to(root) for root in self.roots.folders) else None
+        return path if is_below(path, self.roots) else None
 
     def check_function(self, function: CatalogFunction, place: Place | None = None) -> None:
         if not self.is_declaring and function.function is None:
@@ -199,6 +199,11 @@ class Scratch:
         path = self.module_file(module)
         return None if path is None else declared_function(path, attribute)
 
+    def signatures(self) -> str:
+        """The functions of Python as far as they could be read."""
+        functions = [f.function for f in self.session.catalog.functions.all() if f.function is not None]
+        return "; ".join(f"{f.kind} {f.signature} {f.result} {f.accumulator} {f.deterministic}" for f in functions)
+
     def module_file(self, module: str) -> Path | None:
         """The file of a module of Python in the workspace; None if there is none."""
         for folder in dict.fromkeys((str(self.host.folder), *self.host.roots.folders)):
@@ -210,6 +215,12 @@ class Scratch:
 
 def _with(function: CatalogFunction, python_function: UserFunction) -> CatalogFunction:
     return replace(function, function=python_function.with_name(function.name))
+
+
+def is_below(path: Path, roots: Roots) -> bool:
+    """Whether a file is below a root, wherever links lead."""
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(root) for root in roots.folders)
 
 
 def roots_of(folders: Sequence[Path]) -> Roots:

@@ -265,6 +265,8 @@ class _Run:
         self._remember(statement.text)
         result = self.scratch.declare(statement)
         node = statement.node
+        if isinstance(node, nodes.FunctionStatement):
+            self._remember(self.scratch.signatures())  # of modules, which change too
         if isinstance(node, nodes.CreateTable) and self.settings.of_tests:
             from stateplan.testing.story_plan import declare_table_of_test
 
@@ -298,7 +300,7 @@ class _Run:
 
     def _compile(self, statement: ScriptStatement, outcome: Outcome) -> None:
         """Compiles a statement, unless the version before had it in the same place of the same statements."""
-        key = (self.chain, statement.source)
+        key = (f"{self.chain} {sorted(self.broken)}", statement.source)
         previous = self.before.get(key) or self.new_outcomes.get(key)
         if previous is None:
             previous = Outcome()

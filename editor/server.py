@@ -428,6 +428,11 @@ def _workspace_events(server: StateplanServer) -> None:
         # The planner is loaded while nobody waits.
         asyncio.get_running_loop().run_in_executor(server._pool, _load)  # noqa: SLF001 - of this module
 
+    @server.feature(lsp.SHUTDOWN)
+    def shutdown(params: None) -> None:
+        for uri in list(server.documents):
+            server.close(uri)  # what is being read ends
+
     @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def did_change_configuration(params: lsp.DidChangeConfigurationParams) -> None:
         server.configure(Configuration.read(params.settings))

@@ -11,6 +11,7 @@ from stateplan.common.roots import holding
 from stateplan.editor.diagnosis import of_error
 from stateplan.editor.findings import Finding, Symbol
 from stateplan.editor.positions import LineMap, Span
+from stateplan.editor.scratch import is_below
 from stateplan.editor.scripts import ScriptReader, ScriptReading, Settings, unique
 from stateplan.plans.selectors import Selectors
 from stateplan.session.script import Insert, Inserts
@@ -78,10 +79,9 @@ def _story(text: str, file: str, settings: Settings) -> tuple[Story, list[Statep
     roots = settings.roots
 
     def read_text(path: Path) -> str:
-        real = path.resolve()
-        if not any(real.is_relative_to(root) for root in roots.folders):
+        if not is_below(path, roots):
             raise OSError("it is outside of the workspace")
-        return real.read_text("utf-8")
+        return path.read_text("utf-8")
 
     errors: list[StateplanError] = []
     remaining = text.split("\n")

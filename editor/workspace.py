@@ -63,7 +63,8 @@ def _sql_files(folder: Path) -> Iterator[Path]:
     for root, folders, files in os.walk(folder):
         depth = len(Path(root).relative_to(folder).parts)
         folders[:] = sorted(f for f in folders if depth < _DEPTH and not f.startswith(".") and f not in _OTHER_FOLDERS)
-        yield from (Path(root, name) for name in sorted(files) if name.endswith(".sql"))
+        paths = (Path(root, name) for name in sorted(files) if name.endswith(".sql"))
+        yield from (path for path in paths if not path.is_symlink())
 
 
 def _declarations(path: Path) -> dict[str, list[Target]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
@@ -293,3 +294,71 @@ def test_a_start_loads_no_engine() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
+
+
+def test_the_server_ends_when_its_editor_is_gone(tmp_path: Path) -> None:
+    with language_client(tmp_path) as other:
+        other.open("a.sql", TABLES)
+        assert other.process.stdin is not None
+        other.process.stdin.close()
+        assert other.process.wait(30) == 0
+
+
+def test_a_long_script_delays_no_answer_and_no_end(tmp_path: Path) -> None:
+    text = TABLES + "".join(f"SELECT num + {i} FROM orders WHERE order_id > {i};\n" for i in range(1500))
+    with language_client(tmp_path) as other:
+        other.open("short.sql", TABLES)
+        item = {"uri": other.uri("long.sql"), "languageId": "sql", "version": 1, "text": text}
+        other.notify("textDocument/didOpen", {"textDocument": item})
+        start = time.monotonic()
+        assert other.at("short.sql", "completion", (0, 3))["items"]
+        assert other.at("short.sql", "hover", (0, 14)) is not None
+        assert other.stop() == 0
+        assert time.monotonic() - start < 20
+        assert other.uri("long.sql") not in other.diagnostics
+
+
+def test_what_is_no_message_of_the_protocol_ends_nothing(tmp_path: Path) -> None:
+    with language_client(tmp_path) as other:
+        other.notify("no/such/method", {})
+        other.notify("textDocument/didOpen", {"textDocument": 5})
+        other.notify("textDocument/didChange", None)
+        assert other.process.stdin is not None
+        other.process.stdin.write(b"Content-Length: 5\r\n\r\n{]{]{")
+        other.process.stdin.flush()
+        assert [one["code"] for one in other.open("a.sql", "SELEC;")] == ["SQL002"]
+        assert other.stop() == 0
+
+
+def test_one_editor_may_connect_over_tcp(tmp_path: Path) -> None:
+    wrong = subprocess.run(
+        [Path(sys.executable).with_name("stateplan"), "language-server", "--tcp", "nowhere"],
+        capture_output=True,
+        text=True,
+    )
+    assert wrong.returncode == 2 and "'nowhere' is not HOST:PORT" in wrong.stderr
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [Path(sys.executable).with_name("stateplan"), "language-server", "--tcp", f"127.0.0.1:{port}"]
+    )
+    try:
+        body = b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"processId": null, "capabilities": {}}}'
+        for _ in range(300):
+            try:
+                with socket.create_connection(("127.0.0.1", port), 60) as connection:
+                    connection.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+                    stream = connection.makefile("rb")
+                    length = int(stream.readline().partition(b":")[2])
+                    while stream.readline().strip():
+                        pass
+                    assert b'"hoverProvider"' in stream.read(length)
+                    stream.close()
+                    break
+            except ConnectionRefusedError:
+                time.sleep(0.1)
+        assert server.wait(30) is not None
+    finally:
+        server.kill()
+        server.wait()

@@ -124,3 +124,25 @@ def test_a_table_of_another_file_is_a_warning_that_names_the_file(tmp_path: Path
     (finding,) = insight("SELECT 1 FROM orders;", tmp_path).findings
     assert (finding.code, finding.level) == ("CAT002", Level.WARNING)
     assert [r.file for r in finding.other_places] == [str(tmp_path / "tables.sql")]
+
+
+def test_a_table_that_is_mended_and_gone_is_missing_again(tmp_path: Path) -> None:
+    reader, space = DocumentReader(tmp_path / "q.sql"), workspace(tmp_path)
+    broken = "CREATE TABLE t (a INTT);\nSELECT a FROM t;"
+    assert [f.code for f in reader.read(broken, space, lambda: None).findings] == ["SQL005"]
+    gone = reader.read("SELECT 1;\nSELECT a FROM t;", space, lambda: None)
+    assert [f.code for f in gone.findings] == ["CAT002"]
+
+
+def test_a_function_has_the_types_that_its_module_declares_now(tmp_path: Path) -> None:
+    text = TABLES + (
+        "CREATE FUNCTION f AS 'functions.f' LANGUAGE PYTHON;\nINSERT INTO shipped SELECT f(order_id), 'x' FROM orders;"
+    )
+    reader, space = DocumentReader(tmp_path / "q.sql"), workspace(tmp_path)
+    module = tmp_path / "functions.py"
+    module.write_text("raise SystemExit\n@udf(input_types=['BIGINT'], result_type=DataTypes.BIGINT())\ndef f(x): ...\n")
+    assert reader.read(text, space, lambda: None).findings == ()
+    module.write_text("f = udf(lambda x: x, result_type=DataTypes.ARRAY(DataTypes.STRING()))\n")
+    assert [f.code for f in reader.read(text, space, lambda: None).findings] == ["SQL134"]
+    module.write_text("f = make(lambda x: x)\n")
+    assert [f.code for f in reader.read(text, space, lambda: None).findings] == ["EDIT001"]
