@@ -146,3 +146,10 @@ def test_a_function_has_the_types_that_its_module_declares_now(tmp_path: Path) -
     assert [f.code for f in reader.read(text, space, lambda: None).findings] == ["SQL134"]
     module.write_text("f = make(lambda x: x)\n")
     assert [f.code for f in reader.read(text, space, lambda: None).findings] == ["EDIT001"]
+
+
+def test_the_first_queries_of_a_long_script_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stateplan.editor.scripts.MOST_COMPILED", 2)
+    text = TABLES + "SELECT x FROM orders;\n" * 4
+    own = [(f.code, text.count("\n", 0, f.span.start)) for f in insight(text, tmp_path).findings]
+    assert own == [("SQL100", 3), ("SQL100", 4), ("EDIT001", 5)]
