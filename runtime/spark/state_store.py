@@ -8,7 +8,7 @@ changelog says which attempts wrote the versions in front of it.
 The runtime keeps two variables of state: the list of runs of each slot, and the values of runs. Keys and values are
 rows of Spark (``UnsafeRow``) behind a byte with their version. A key begins with the number of its variable.
 
-Source: Spark's ``RocksDBFileManager``, ``StateStoreChangelogReader`` (v2 to v4) and ``RocksDBStateEncoder``.
+Source: Spark's ``RocksDBFileManager`` and ``RocksDBStateEncoder``. See also :mod:`~.changelog`.
 """
 
 from __future__ import annotations
@@ -21,22 +21,12 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-
-from stateplan.common.files import rooted_path
 from stateplan.common.paths import AnyPath
+from stateplan.runtime.spark.changelog import Changelog, StoredValue
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint
 from stateplan.runtime.spark.store_snapshot import StoreFileError, StoreSnapshot
 
-_LZ4, _ZSTD = b"LZ4Block", b"\x28\xb5\x2f\xfd"
-_LZ4_HEAD = 21
-_LZ4_PLAIN = 0x10
-_END, _PUT, _DELETE = 0x00, 0x01, 0x10
-_VERSIONS = ("v2", "v3", "v4")
-_WITH_LINEAGE = ("v3", "v4")
 _MANIFEST, _RUNS = "manifest", "runs"
 _SLOT_ROW = 33
 """Bytes of the key of a slot in front of the id of a run."""
@@ -112,7 +102,7 @@ class StorePartition:
         if not last.writer:
             return self._chain_by_numbers(last)
         with _naming(last.file("changelog")) as log:
-            lineage = [last.at(int(e["version"]), str(e["checkpointUniqueId"])) for e in _Changelog.of(log).lineage]
+            lineage = [last.at(int(e["version"]), str(e["checkpointUniqueId"])) for e in Changelog.of(log).lineage]
         for place in range(len(lineage) - 1, -1, -1):
             if lineage[place].file("zip").exists():
                 return lineage[place], [*lineage[place + 1 :], last]
@@ -139,12 +129,12 @@ class StorePartition:
             return numbers, StoreSnapshot(archive, files)
 
     @cached_property
-    def _changes(self) -> dict[bytes, memoryview | None]:
-        """What the changelogs put in place of a key; None if they removed it."""
-        changes: dict[bytes, memoryview | None] = {}
+    def _changes(self) -> dict[bytes, tuple[AnyPath, StoredValue | None]]:
+        """What the changelogs put in place of a key, and which one did; None if they removed it."""
+        changes: dict[bytes, tuple[AnyPath, StoredValue | None]] = {}
         for version in self._chain[1]:
             with _naming(version.file("changelog")) as path:
-                changes.update(_Changelog.of(path).records())
+                changes.update((key, (path, value)) for key, value in Changelog.of(path).records())
         return changes
 
     def _values(
@@ -153,12 +143,13 @@ class StorePartition:
         """The values of the keys from ``low`` to before ``high``; of those that are wanted, where that is said."""
         with _naming(self._chain[0].file("zip")):
             values: dict[bytes, bytes | memoryview] = dict(self._snapshot[1].scan(low, high, wants))
-        for key, change in self._changes.items():
+        for key, (path, change) in self._changes.items():
             if low <= key < high:
                 if change is None:
                     values.pop(key, None)
                 elif wants is None or wants(key):
-                    values[key] = change
+                    with _naming(path):
+                        values[key] = change.read()
         return values
 
     def _range(self, variable: str, within: bytes = b"") -> tuple[bytes, bytes]:
@@ -216,69 +207,3 @@ def _naming(path: AnyPath) -> Iterator[AnyPath]:
         raise StoreFileError(f"{path}: {cause}" if str(path) not in str(cause) else str(cause)) from cause
     except (ValueError, LookupError, TypeError, AttributeError, struct.error, zipfile.BadZipFile) as cause:
         raise StoreFileError(f"{path} is damaged ({str(cause)[:100]})") from cause
-
-
-class _Changelog:
-    """A changelog, without its compression."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-        self.version, at = self._text(0)
-        if self.version not in _VERSIONS:
-            raise StoreFileError(f"it has the unknown version {self.version[:20]!r}")
-        text, at = self._text(at) if self.version in _WITH_LINEAGE else ("[]", at)
-        self.lineage: list[dict[str, Any]] = json.loads(text)
-        self._start = at
-
-    @staticmethod
-    def of(path: AnyPath) -> _Changelog:
-        local = Path(rooted_path(str(path))) if isinstance(path, Path) else path
-        return _Changelog(memoryview(_plain(local.read_bytes())))
-
-    def _text(self, at: int) -> tuple[str, int]:
-        size = int.from_bytes(self._data[at : at + 2], "big")
-        return bytes(self._data[at + 2 : at + 2 + size]).decode(), at + 2 + size
-
-    def _sized(self, at: int) -> tuple[memoryview, int]:
-        size = max(0, int.from_bytes(self._data[at : at + 4], "big", signed=True))
-        if at + 4 + size > len(self._data):
-            raise StoreFileError("it ends too early")
-        return self._data[at + 4 : at + 4 + size], at + 4 + size
-
-    def records(self) -> Iterator[tuple[bytes, memoryview | None]]:
-        """Keys, and what is put there; None if they are removed."""
-        at = self._start
-        while at < len(self._data):
-            kind = self._data[at]
-            if kind == _END:
-                return
-            if kind not in (_PUT, _DELETE):
-                raise StoreFileError(f"it has records of the unknown kind {kind}")
-            key, at = self._sized(at + 1)
-            value, at = self._sized(at)
-            yield bytes(key), value if kind == _PUT else None
-        raise StoreFileError("it ends too early")
-
-
-def _plain(data: bytes) -> bytes:
-    """What Spark has compressed. Raises StoreFileError."""
-    try:
-        return _without_compression(data)
-    except (pa.ArrowInvalid, OSError) as cause:  # an OSError of Arrow: the bytes are in memory
-        raise StoreFileError(f"it cannot be decompressed ({cause})") from cause
-
-
-def _without_compression(data: bytes) -> bytes:
-    if data[:4] == _ZSTD:
-        return bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read())
-    codec, out, at = pa.Codec("lz4_raw"), [], 0
-    while at < len(data):
-        if data[at : at + 8] != _LZ4:
-            raise StoreFileError("it is compressed by an unknown method")
-        size, plain_size, _ = struct.unpack_from("<III", data, at + 9)
-        block = data[at + _LZ4_HEAD : at + _LZ4_HEAD + size]
-        if plain_size:
-            is_plain = data[at + 8] & 0xF0 == _LZ4_PLAIN
-            out.append(block if is_plain else codec.decompress(block, plain_size, asbytes=True))
-        at += _LZ4_HEAD + size
-    return b"".join(out)
