@@ -8,11 +8,12 @@ STAMP := $(VENV)/.installed
 ARCHIVE := $(VENV)/.archived
 COMPILED := $(VENV)/.compiled
 UV := uv==0.13.8
+RELEASE := build/release
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process would compile the modules anew: 0.6 s for each of the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-stream test check browser bench bench-ttl docs lock clean
+.PHONY: help setup demo demo-stream test check browser bench bench-ttl docs dist sbom audit lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,12 +66,35 @@ bench-ttl: setup ## Measure a TTL per operator and write docs/background/per-ope
 docs: setup ## Bring the generated parts of the documentation up to date
 	@$(BIN)/python -m scripts.docs
 
-lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock
+$(RELEASE)/.installed: scripts/release.lock
+	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \
+	$$python -m venv --clear $(RELEASE) && $(RELEASE)/bin/pip install -qq "$(UV)" && \
+	$(RELEASE)/bin/uv pip install -q --python $(RELEASE)/bin/python --require-hashes -r scripts/release.lock && touch $@
+
+dist: $(STAMP) $(RELEASE)/.installed ## Build sdist and wheel of the last commit twice, compare them, and check how PyPI shows them
+	@$(BIN)/python -m scripts.distributions
+	@$(RELEASE)/bin/twine check --strict dist/*.whl dist/*.tar.gz
+
+sbom: dist ## Write the packages that the wheel of `make dist` needs, with versions and licences, to dist/sbom.cdx.json
+	@$(BIN)/python -m scripts.licences
+	@$(RELEASE)/bin/python -m venv --without-pip --clear $(RELEASE)/wheel
+	@$(RELEASE)/bin/uv pip install -q --python $(RELEASE)/wheel/bin/python --constraints requirements.lock \
+		"$$(ls dist/*.whl)[all]"
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE)/bin/cyclonedx-py environment --output-reproducible \
+		--pyproject pyproject.toml --mc-type library -o dist/sbom.cdx.json $(RELEASE)/wheel/bin/python
+
+audit: $(RELEASE)/.installed ## Look up known vulnerabilities of the pinned packages, at PyPI; a package without an answer is an error
+	@for lock in requirements.lock scripts/release.lock; do \
+		$(RELEASE)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r $$lock || exit 1; done
+
+lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock and scripts/release.lock
 	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \
 	test -x build/lock/bin/uv || { $$python -m venv build/lock && build/lock/bin/pip install --quiet "$(UV)"; } || exit 1; \
-	echo 'setuptools>=77' | build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra dev \
-		--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
-		--output-file requirements.lock pyproject.toml -
+	pin() { build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' "$$@"; }; \
+	printf '%s\n' 'hatchling>=1.33' 'hatch-fancy-pypi-readme>=25.1' 'editables>=0.5' 'setuptools>=77' | \
+		pin --extra dev --output-file requirements.lock pyproject.toml - && \
+	pin --group release --output-file scripts/release.lock
 
 clean: ## Remove what the other targets made, .venv included
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db \
