@@ -81,7 +81,7 @@ sbom: dist ## Write the packages that the wheel of `make dist` needs, with versi
 	@$(RELEASE)/bin/uv pip install -q --python $(RELEASE)/wheel/bin/python --constraints requirements.lock \
 		"$$(ls dist/*.whl)[all]"
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE)/bin/cyclonedx-py environment --output-reproducible \
-		--pyproject pyproject.toml --mc-type library -o dist/sbom.cdx.json $(RELEASE)/wheel/bin/python
+		--gather-license-texts --pyproject pyproject.toml --mc-type library -o dist/sbom.cdx.json $(RELEASE)/wheel/bin/python
 
 audit: $(RELEASE)/.installed ## Look up known vulnerabilities of the pinned packages, at PyPI; a package without an answer is an error
 	@for lock in requirements.lock scripts/release.lock; do \

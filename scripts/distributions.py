@@ -20,8 +20,8 @@ PLACES = ((0o022, "UTC"), (0o002, "Asia/Tokyo"))
 """The umask and the time zone of each build."""
 
 
-class DifferentBuildError(Exception):
-    """Two builds of one file differ."""
+class BuildError(Exception):
+    """A build failed, or two builds of one file differ."""
 
 
 def build(source: Path, target: Path, seconds: int, *, umask: int, zone: str) -> dict[str, str]:
@@ -33,15 +33,21 @@ def build(source: Path, target: Path, seconds: int, *, umask: int, zone: str) ->
 
     Returns:
         The SHA-256 of each file, under its name.
+
+    Raises:
+        BuildError: the backend ended with an error.
     """
-    subprocess.run(
+    built = subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", target],
         cwd=source,
-        check=True,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         umask=umask,
         env={**os.environ, "SOURCE_DATE_EPOCH": str(seconds), "TZ": zone},
     )
+    if built.returncode:
+        raise BuildError(built.stdout)
     return {path.name: sha256(path.read_bytes()).hexdigest() for path in sorted(target.iterdir())}
 
 
@@ -52,7 +58,7 @@ def build_twice(source: Path, target: Path, seconds: int) -> dict[str, str]:
         The SHA-256 of each file in ``target``, under its name.
 
     Raises:
-        DifferentBuildError: a file of the second build has other bytes.
+        BuildError: a build failed, or a file of the second build has other bytes.
     """
     first = build(source, target, seconds, umask=PLACES[0][0], zone=PLACES[0][1])
     with tempfile.TemporaryDirectory() as again:
@@ -67,7 +73,7 @@ def build_twice(source: Path, target: Path, seconds: int) -> dict[str, str]:
         second = build(unpacked, Path(again) / "dist", seconds, umask=umask, zone=zone)
     different = [name for name in first | second if first.get(name) != second.get(name)]
     if different:
-        raise DifferentBuildError(f"two builds differ: {', '.join(different)}")
+        raise BuildError(f"two builds differ: {', '.join(different)}")
     return first
 
 
@@ -78,10 +84,10 @@ def main() -> None:
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     with tempfile.TemporaryDirectory() as folder:
         exported = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
-        subprocess.run(["tar", "-x", "-C", folder], input=exported, check=True)
+        subprocess.run(["tar", "-x", "--no-same-permissions", "-C", folder], input=exported, check=True, umask=0o022)
         try:
             sums = build_twice(Path(folder), ROOT / "dist", int(commit))
-        except DifferentBuildError as error:
+        except BuildError as error:
             sys.exit(str(error))
     lines = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
     (ROOT / "dist" / "SHA256SUMS").write_text(lines)

@@ -60,7 +60,8 @@ def runtime_packages() -> dict[str, Distribution]:
             if requirement.marker is None or requirement.marker.evaluate({"extra": place[1]}):
                 needed = canonicalize_name(requirement.name)
                 pending += [(needed, extra) for extra in ("", *requirement.extras)]
-    del packages["stateplan"]
+    for name in ("stateplan", "editables"):  # an editable install adds the second
+        packages.pop(name, None)
     return dict(sorted(packages.items()))
 
 
