@@ -79,7 +79,7 @@ sbom: dist ## Write the packages that the wheel of `make dist` needs, with versi
 	@$(BIN)/python -m scripts.licences
 	@$(RELEASE)/bin/python -m venv --without-pip --clear $(RELEASE)/wheel
 	@$(RELEASE)/bin/uv pip install -q --python $(RELEASE)/wheel/bin/python --constraints requirements.lock \
-		"$$(ls dist/*.whl)[all]"
+		"$$(ls dist/*.whl)[$$($(BIN)/python -m scripts.licences --extras)]"
 	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RELEASE)/bin/cyclonedx-py environment --output-reproducible \
 		--gather-license-texts --pyproject pyproject.toml --mc-type library -o dist/sbom.cdx.json $(RELEASE)/wheel/bin/python
 

@@ -1,5 +1,6 @@
 """The licences of the packages that stateplan needs at run time: ``python -m scripts.licences`` lists them.
 
+``--extras`` prints the extras of stateplan instead, as pip reads them.
 The list follows the requirements of stateplan with all extras except ``dev``, in this environment. It ends with an
 error if a licence is not in the allow list.
 """
@@ -43,12 +44,16 @@ _SPDX = {
 """Classifiers and other spellings of older metadata."""
 
 
+def extras() -> list[str]:
+    """The extras of stateplan, except ``dev``."""
+    return sorted(set(distribution("stateplan").metadata.get_all("Provides-Extra", [])) - {"dev"})
+
+
 def runtime_packages() -> dict[str, Distribution]:
     """The packages that stateplan needs with every extra except ``dev``, and those that these need, by name."""
     packages: dict[str, Distribution] = {}
     visited: set[tuple[str, str]] = set()
-    extras = set(distribution("stateplan").metadata.get_all("Provides-Extra", [])) - {"dev"}
-    pending = [("stateplan", extra) for extra in ("", *extras)]
+    pending = [("stateplan", extra) for extra in ("", *extras())]
     while pending:
         place = pending.pop()
         if place in visited:
@@ -91,6 +96,9 @@ def refused() -> Iterator[str]:
 
 
 def main() -> None:
+    if sys.argv[1:] == ["--extras"]:
+        print(",".join(extras()))
+        return
     for name, package in runtime_packages().items():
         print(f"{name:24} {package.version:14} {licence(package)}")
     if lines := list(refused()):

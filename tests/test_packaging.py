@@ -21,7 +21,7 @@ import typer
 import yaml
 
 from scripts.distributions import build_twice
-from scripts.licences import is_allowed, refused, runtime_packages
+from scripts.licences import extras, is_allowed, refused, runtime_packages
 from stateplan.common.release import installed_version
 from tests.support.rooms import ROOMS
 
@@ -127,8 +127,8 @@ def test_the_docs_name_the_extras() -> None:
 
 
 def test_licences_are_permissive() -> None:
-    packages = runtime_packages()
-    assert {"pyspark", "polars", "deltalake"} <= set(packages)
+    assert set(extras()) == EXTRAS
+    assert {"pyspark", "polars", "deltalake"} <= set(runtime_packages())
     assert not list(refused())
 
 
