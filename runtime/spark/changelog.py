@@ -40,7 +40,7 @@ class _Content(Protocol):
         ...
 
 
-class _Whole:
+class _PlainContent:
     """Content that is decompressed as a whole."""
 
     def __init__(self, data: bytes) -> None:
@@ -75,8 +75,8 @@ class _Blocks:
         number = bisect_right(self._starts, at) - 1
         parts = []
         while size > 0 and 0 <= number < len(self._starts):
-            skipped = at - self._starts[number]
-            part = self._block(number)[skipped : skipped + size]
+            offset = at - self._starts[number]
+            part = self._block(number)[offset : offset + size]
             parts.append(part)
             at, size, number = at + len(part), size - len(part), number + 1
         return parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
@@ -132,7 +132,7 @@ class Changelog:
         """
         local = Path(rooted_path(str(path))) if isinstance(path, Path) else path
         data = local.read_bytes()
-        return Changelog(_whole(data) if data[:4] == _ZSTD else _Blocks(data))
+        return Changelog(_plain_content(data) if data[:4] == _ZSTD else _Blocks(data))
 
     def records(self) -> Iterator[tuple[bytes, StoredValue | None]]:
         """Keys, and what is put there; None if they are removed. Raises StoreFileError."""
@@ -165,9 +165,9 @@ class Changelog:
         return _decompressed(self._content, at, size)
 
 
-def _whole(data: bytes) -> _Whole:
+def _plain_content(data: bytes) -> _PlainContent:
     try:
-        return _Whole(bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()))
+        return _PlainContent(bytes(pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()))
     except (pa.ArrowInvalid, OSError) as cause:  # an OSError of Arrow: the bytes are in memory
         raise StoreFileError(f"it cannot be decompressed ({cause})") from cause
 
