@@ -20,6 +20,7 @@ from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
 from stateplan.common.files import HADOOP, handed_file, plain_path, safe_url, scheme_of
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag, parallelism
+from stateplan.connectors.datasets import Dataset, datasets_of_path
 from stateplan.connectors.formats.base import Decoder, Encoder
 from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
@@ -167,6 +168,9 @@ class Filesystem(Connector):
 
     def partitions(self, options: Mapping[str, str], keys: Sequence[str]) -> list[dict[str, str | None]] | None:
         return list_partitions(options["path"], keys, self.value(options, "partition.default-name"))
+
+    def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
+        return datasets_of_path(options.get("path"))
 
     def source(self, table: SourceTable) -> Source[Any]:
         return Files(

@@ -20,6 +20,7 @@ from stateplan.common.paths import AnyPath
 from stateplan.common.secrets import resolve_references
 from stateplan.common.types import LogicalType
 from stateplan.connectors.alignment import Alignment
+from stateplan.connectors.datasets import DatasetNames
 from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
 from stateplan.connectors.listing import FileEntry, entries_in, says_end, table_files
 from stateplan.connectors.pace import Pace
@@ -438,7 +439,7 @@ class Sink(LedgerOwner):
 # ---- the connector ---------------------------------------------------------------------------------------------
 
 
-class Connector:
+class Connector(DatasetNames):
     """A connector: where rows come from or go to. Subclasses set the attributes and override what differs.
 
     Attributes:
@@ -571,8 +572,7 @@ class Connector:
         return options
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
-        """What says what a position in a table means. A job whose table differs in one of these options does not
-        continue from a checkpoint; one whose table differs in others does."""
+        """What a position in a table depends on: where one of these options differs, a job does not continue."""
         return options
 
     def takes_filters(self, options: Mapping[str, str], filters: Sequence[Rex]) -> tuple[Sequence[Rex], Sequence[Rex]]:

@@ -9,13 +9,14 @@ The options are the rows of :class:`Replay`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, column
 from stateplan.common.options import PATH, Role
 from stateplan.common.types import BIGINT, LogicalType
+from stateplan.connectors.datasets import Dataset, datasets_of_path
 from stateplan.connectors.formats.base import Format, StampedDecoder
 from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.listing import file_entries, require_path
@@ -44,6 +45,9 @@ class Replay(Connector):
 
     def takes_format(self, fmt: Format, role: Role) -> bool:
         return fmt.is_lines
+
+    def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
+        return datasets_of_path(options.get("path"))
 
     def source(self, table: SourceTable) -> Source[Any]:
         return ReplayTable.of(table)

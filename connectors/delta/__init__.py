@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place, StateplanError
 from stateplan.common.options import Option, OptionType, Role, alike, flag, options_below, parallelism, parse_instant
+from stateplan.connectors.datasets import Dataset, datasets_of_path
 from stateplan.connectors.delta.properties import PROPERTIES, properties_of
 from stateplan.connectors.delta.schema import check_columns, check_partitions
 from stateplan.connectors.delta.sink import AppendSink, MergeSink, Target
@@ -176,6 +177,9 @@ class Delta(Connector):
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         path = {TABLE_PATH: options[TABLE_PATH]} if TABLE_PATH in options else {}
         return {**path, _FEED: str(self.value(options, _FEED)).lower()}
+
+    def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
+        return datasets_of_path(options.get(TABLE_PATH))
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         start = {key: options[key] for key in (*_AS_OF, *_STARTING) if key in options}

@@ -11,8 +11,9 @@ from typing import Any
 from stateplan.common.changelog import UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place
 from stateplan.common.options import Option, OptionType, Role, alike, parallelism
+from stateplan.connectors.datasets import Dataset, dataset_of_postgres
 from stateplan.connectors.formats.base import Fields
-from stateplan.connectors.jdbc.address import database_of, places_of, properties_of, server_of
+from stateplan.connectors.jdbc.address import database_of, first_server, places_of, properties_of, server_of
 from stateplan.connectors.jdbc.columns import check_types, split_name
 from stateplan.connectors.jdbc.postgres import Server
 from stateplan.connectors.protocol import Connector, Lookup, Sink, SinkTable, Source, SourceTable, Table
@@ -294,6 +295,13 @@ class Jdbc(Connector):
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         texts = {key: options[key] for key in ("connector", "url", "table-name") if key in options}
         return {**texts, "url": database_of(texts["url"])} if "url" in texts else texts
+
+    def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
+        names = split_name(options.get("table-name", ""))
+        server = first_server(options.get("url", ""))
+        if not names or server is None:
+            return ()
+        return dataset_of_postgres(*server, *(("public",) if len(names) == 1 else ()), *names)
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         ranges = {key: text for key, text in options.items() if key.startswith("scan.partition.")}

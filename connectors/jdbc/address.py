@@ -95,6 +95,18 @@ def database_of(url: str) -> str:
     return url if match is None else unquote_plus(match["there"] or match["here"] or "")
 
 
+def first_server(url: str) -> tuple[str, str, str] | None:
+    """Host, port and database of a URL, of several hosts the first; None for a URL that is none of PostgreSQL, or that
+    does not say its database."""
+    match = _URL.fullmatch(url.strip())
+    if match is None or not database_of(url):
+        return None
+    host, colon, port = (match["hosts"] or "").split(",")[0].rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = (match["hosts"] or "").split(",")[0], ""
+    return host or "localhost", port or "5432", database_of(url)
+
+
 def server_of(
     url: str,
     username: str | None,

@@ -16,6 +16,7 @@ from stateplan.common.changelog import INSERT_ONLY, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place
 from stateplan.common.options import WATERMARK_OPTIONS, Option, OptionType, Role, alike, options_below, parallelism
 from stateplan.connectors.alignment import check_alignment
+from stateplan.connectors.datasets import Dataset
 from stateplan.connectors.formats.base import Fields, Format
 from stateplan.connectors.history import BACKFILL_FROM, BACKFILL_TABLE, IGNORE_GAPS
 from stateplan.connectors.kafka.properties import NO_EFFECT, PREFIX, REFUSED_KEYS, check, places_of, programs_of
@@ -245,6 +246,14 @@ class _Topics(Connector):
                 else topic_options
             )
         return topic_options
+
+    def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
+        servers = options.get(f"{PREFIX}bootstrap.servers", "")
+        topics: Sequence[str] = ()
+        with suppress(OptionError):
+            topics = topics_of(options) or tuple(filter(None, (options.get("topic-pattern"),)))
+        first = servers.split(",")[0].strip().rpartition("@")[2]
+        return tuple(Dataset(f"kafka://{first}", topic) for topic in topics) if first else ()
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         start = {key: text for key, text in options.items() if key.startswith("scan.startup.")}

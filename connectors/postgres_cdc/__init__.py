@@ -15,6 +15,7 @@ from stateplan.common.errors import CatalogError, OptionError, Place
 from stateplan.common.options import Option, OptionType, Role, alike, flag
 from stateplan.common.secrets import server_url
 from stateplan.common.types import LogicalType
+from stateplan.connectors.datasets import Dataset, dataset_of_postgres
 from stateplan.connectors.extras import require
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.protocol import Connector, Source, SourceTable
@@ -230,6 +231,11 @@ class PostgresCdc(Connector):
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
         return {key: options[key] for key in _PLACE if key in options}
+
+    def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
+        if not all(key in options for key in ("hostname", *_PLACE)):
+            return ()
+        return dataset_of_postgres(options["hostname"], options.get("port", "5432"), *(options[key] for key in _PLACE))
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         defaults = {"scan.startup.mode": "initial", "debezium.snapshot.mode": "initial"}
