@@ -125,6 +125,12 @@ _ROWS: tuple[Option, ...] = (
     Option("metrics.reporters", _STRING, "Names of metrics reporters, comma-separated. For each, set "
            "metrics.reporter.<name>.factory.class to Flink's Prometheus reporter, and metrics.reporter.<name>.port "
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
+    Option("lineage.openlineage.enabled", _BOOLEAN, "Whether jobs send OpenLineage events, with datasets, schemas and "
+           "column lineage. Needs `pip install 'stateplan[openlineage]'`. See [lineage](lineage.md).", default=False),
+    Option("lineage.openlineage.namespace", _STRING, "Namespace of the jobs in OpenLineage events.",
+           default="stateplan"),
+    Option("lineage.openlineage.interval", _DURATION, "Time between the running events of a job.", default=60_000,
+           minimum=1),
     Option("slot.request.timeout", _DURATION, "How long a job waits for an executor of a Spark cluster before it "
            "fails.", default=300_000, minimum=1),
     Option("heartbeat.interval", _DURATION, "How often the driver connects to the hosts of a cluster to check that "
@@ -317,7 +323,7 @@ OPTIONS: dict[str, Option] = {row.key: row for row in _ROWS}
 """Key to row, in the order of the documentation."""
 
 #: Families of options that are read where they are used.
-PASSED_PREFIXES = ("spark.", "metrics.reporter.")
+PASSED_PREFIXES = ("spark.", "metrics.reporter.", "lineage.openlineage.transport.")
 
 #: Keys of older releases of Flink that set an option above, as in Flink 2.3.
 DEPRECATED = {

@@ -12,6 +12,7 @@ from stateplan.common.errors import CheckpointError
 from stateplan.common.settings import Configuration, of_mode, value
 from stateplan.common.types import BIGINT
 from stateplan.common.zone import local_time_zone
+from stateplan.connectors.extras import require
 from stateplan.connectors.results import ResultChannel
 from stateplan.execnodes.node_tables import table_of, with_secrets
 from stateplan.planner.catalog.manager import CatalogManager
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from stateplan.runtime.spark.session import SparkSession
     from stateplan.runtime.start import Submission
     from stateplan.session.evolution_preview import EvolutionPreview
+    from stateplan.session.lineage_events import LineageEvents
 
 Around: TypeAlias = AbstractContextManager[None]
 """What is done around the start of a job."""
@@ -470,6 +472,22 @@ class JobStarter:
             secrets: the secrets of its tables.
             is_query: whether it is a SELECT, for which budgets of states do not count.
         """
+        events = None if is_query else self._lineage_events(self.config.to_dict())
+        job = self._start_unobserved(document, graph, notes, record, secrets, is_query)
+        if events is not None:
+            events.follow(job, record, secrets)
+        return job
+
+    def _start_unobserved(
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        notes: list[str],
+        record: JobRecord,
+        secrets: Secrets,
+        is_query: bool,
+    ) -> Job:
+        """The same without lineage events."""
         from stateplan.session.budgets import limits_of
 
         options = of_mode(self.config.to_dict())
@@ -508,6 +526,15 @@ class JobStarter:
             spark_job = execute(submission)
         self.jobs.add(spark_job, record)
         return spark_job
+
+    def _lineage_events(self, options: Mapping[str, str]) -> LineageEvents | None:
+        """What sends lineage events, where they are switched on. Raises OptionError OPT122, OPT177."""
+        if not value(options, "lineage.openlineage.enabled"):
+            return None
+        require("openlineage", "openlineage.client", "the option 'lineage.openlineage.enabled'")
+        from stateplan.session.lineage_events import lineage_events
+
+        return lineage_events(options, self.console)
 
     def _start_here(
         self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets, record: JobRecord, *, is_query: bool

@@ -23,8 +23,11 @@ from stateplan.connectors.registry import find_catalog_type, known_connector
 ANY_MODULE = "*"
 """Stands for every module."""
 _PATH_WORDS = frozenset({"path", "keytab", "dir", "directory", "file", "folder", "location", "url", "uri", "warehouse"})
-_OPTIONS_OF_CODE = ("spark.", "metrics.reporter", "pipeline.jars", "pipeline.classpaths", "python.", "user.")
-"""Options that start programs, load code or open ports."""
+_OPTIONS_OF_CODE = (
+    *("spark.", "metrics.reporter", "pipeline.jars", "pipeline.classpaths", "python.", "user."),
+    "lineage.openlineage.transport",
+)
+"""Options that start programs, load code, open ports or send to servers."""
 _COMMANDS = (".cmd", ".command", "ssl.providers")
 """Ends of the names of table options whose values are run by a shell, or name libraries that are loaded."""
 
