@@ -16,6 +16,7 @@ from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import FieldRef, rex_refs
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode, field_types
+from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.correlate import Correlate, PythonCorrelate
 from stateplan.execnodes.nodes.group_aggregate import Aggregation
 from stateplan.execnodes.nodes.group_table_aggregate import GroupTableAggregate
@@ -32,7 +33,7 @@ from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate, LocalWindowAggregate, WindowedAggregate
 from stateplan.execnodes.specs import AggCall, FilterPushDown, ProjectPushDown, ReadingMetadata
-from stateplan.functions.rex import CorrelVariable, FieldAccess, InputRef, Rex
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
 
 IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
 DIRECT = (IDENTITY, TRANSFORMATION, AGGREGATION)
@@ -334,7 +335,10 @@ class _Uses:
         """How a reference is used in an output field; None if it is not."""
         node = self._node
         if path[0] == "projection":
-            return _in_expression(path[2:]) if path[1] == str(position) else None
+            if path[1] != str(position):
+                return None
+            is_value = isinstance(node, Calc) and _is_cast_to_nullable(node.projection[position])
+            return IDENTITY if is_value else _in_expression(path[2:])
         if path[0] == "projects":
             return _in_expression(path[3:]) if path[2] == str(position) else None
         if path[:2] == ["matchSpec", "measures"]:
@@ -376,6 +380,14 @@ def _outer_fields(rex: Rex) -> Iterator[str]:
         yield rex.name
     for part in rex.children:
         yield from _outer_fields(part)
+
+
+def _is_cast_to_nullable(rex: Rex) -> bool:
+    """Whether an expression is a field as it is, but for NOT NULL."""
+    if not isinstance(rex, Call) or rex.name != "CAST":
+        return False
+    (operand,) = rex.operands
+    return isinstance(operand, InputRef) and operand.type.as_nullable() == rex.type.as_nullable()
 
 
 def _in_expression(rest: Sequence[str]) -> str:

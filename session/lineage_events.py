@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -153,12 +152,19 @@ class LineageEvents:
 
     Args:
         client: OpenLineage's.
+
+    Attributes:
+        namespace: of the jobs.
+        interval: between RUNNING events, s.
     """
 
     def __init__(
         self, client: OpenLineageClient, options: Mapping[str, str], tell: Callable[[str], None] | None
     ) -> None:
-        self._client, self._options, self._tell = client, options, tell or logging.getLogger(__name__).warning
+        self.client, self.options = client, options
+        self.namespace: str = value(options, "lineage.openlineage.namespace")
+        self.interval: float = value(options, "lineage.openlineage.interval") / 1000
+        self._tell = tell or logging.getLogger(__name__).warning
 
     def follow(self, job: Job, record: JobRecord, secrets: Secrets) -> None:
         """Sends the events of a job that has just been started, until it has ended.
@@ -168,20 +174,15 @@ class LineageEvents:
             record: its record, with its plan.
             secrets: what must not be in any event.
         """
-        _Follower(self._client, self._options, self._tell, job, record, secrets).start()
+        try:
+            _Follower(self, job, record, secrets).start()
+        except RuntimeError as error:  # no further thread can be started
+            self.report(_problem(error))
 
-
-@dataclass
-class _Counts:
-    """Rows by node, as they were at the last event."""
-
-    rows: dict[int, int] = field(default_factory=dict)
-
-    def new(self, totals: Mapping[int, int]) -> dict[int, int]:
-        """The rows since the last event."""
-        rows = {node: count - self.rows.get(node, 0) for node, count in totals.items()}
-        self.rows = dict(totals)
-        return rows
+    def report(self, problem: str) -> None:
+        """Tells the user why an event was lost."""
+        with suppress(Exception):
+            self._tell(str(RunError("RUN179", problem=problem)))
 
 
 class _Follower:
@@ -191,26 +192,15 @@ class _Follower:
         thread: the thread.
     """
 
-    def __init__(
-        self,
-        client: OpenLineageClient,
-        options: Mapping[str, str],
-        tell: Callable[[str], None],
-        job: Job,
-        record: JobRecord,
-        secrets: Secrets,
-    ) -> None:
-        self._client, self._options, self._tell = client, options, tell
-        self._job, self._record, self._secrets = job, record, secrets
-        self._namespace: str = value(options, "lineage.openlineage.namespace")
-        self._interval = value(options, "lineage.openlineage.interval") / 1000
+    def __init__(self, events: LineageEvents, job: Job, record: JobRecord, secrets: Secrets) -> None:
+        self._events, self._job, self._record, self._secrets = events, job, record, secrets
         self._run_id = str(generate_new_uuid())
         self._started = datetime.now(UTC)
-        self._counts = _Counts()
+        self._reported_rows: dict[int, int] = {}
         self._lineage: tuple[str, PlanLineage] | None = None
         self._over = threading.Event()
         self._is_reached = True
-        self._has_told = False
+        self._has_reported = False
         self.thread = threading.Thread(target=self._run, name=f"lineage of {job.job_id}", daemon=True)
 
     def start(self) -> None:
@@ -229,36 +219,40 @@ class _Follower:
 
     def _run(self) -> None:
         self._emit(RunState.START, self._started)
-        while not self._over.wait(self._interval):
+        while not self._over.wait(self._events.interval):
             self._emit(RunState.RUNNING, datetime.now(UTC))
         self._emit(_ENDS[self._job.status.value], datetime.now(UTC))
         with suppress(Exception):
-            self._client.close(PATIENCE)
+            self._events.client.close(PATIENCE)
 
     def _emit(self, state: RunState, instant: datetime) -> None:
         try:
-            self._client.emit(self._event(state, instant))
-            self._is_reached = True
+            rows = {} if state is RunState.START else _rows(self._job)
+            self._events.client.emit(self._event(state, instant, rows))
+            self._reported_rows, self._is_reached = rows, True
         except Exception as error:  # whatever it is, the job must not notice
             self._is_reached = False
-            if not self._has_told:
-                self._has_told = True
-                with suppress(Exception):
-                    self._tell(str(RunError("RUN179", problem=self._hide(_problem(error)))))
+            if not self._has_reported:
+                self._has_reported = True
+                self._events.report(self._hide(_problem(error)))
 
     def _hide(self, text: str) -> str:
         return without(redacted(text), self._secrets.values.values())
 
-    def _event(self, state: RunState, instant: datetime) -> RunEvent:
+    def _event(self, state: RunState, instant: datetime, totals: Mapping[int, int]) -> RunEvent:
+        """An event.
+
+        Args:
+            state, instant: what has happened, and when.
+            totals: by node, the rows since the job was started; the event has those since the last event that arrived.
+        """
         lineage = self._plan_lineage()
-        rows: Mapping[int, int] = {}
-        if state is not RunState.START:
-            rows = self._counts.new(_rows(self._job))
+        rows = {node: count - self._reported_rows.get(node, 0) for node, count in totals.items()}
         return RunEvent(
             eventTime=instant.isoformat(timespec="milliseconds"),
             eventType=state,
             run=Run(self._run_id, self._run_facets(lineage)),
-            job=EventJob(self._namespace, self._hide(self._record.name), self._job_facets(lineage)),
+            job=EventJob(self._events.namespace, self._hide(self._record.name), self._job_facets(lineage)),
             inputs=[_input(table, rows) for table in lineage.inputs],
             outputs=[_output(table, rows, lineage) for table in lineage.outputs],
             producer=PRODUCER,
@@ -268,11 +262,11 @@ class _Follower:
         """The lineage of the plan that the job has now: ALTER JOB may have changed it."""
         text = self._record.plan or ""
         if self._lineage is None or self._lineage[0] != text:
-            self._lineage = text, PlanLineage.of(text, self._namespace, self._options)
+            self._lineage = text, PlanLineage.of(text, self._events.namespace, self._events.options)
         return self._lineage[1]
 
     def _job_facets(self, lineage: PlanLineage) -> dict[str, JobFacet]:
-        kind = "BATCH" if self._job.bounded or is_batch(self._options) else "STREAMING"
+        kind = "BATCH" if self._job.bounded or is_batch(self._events.options) else "STREAMING"
         facets: dict[str, JobFacet] = {
             "jobType": job_type_job.JobTypeJobFacet(kind, "STATEPLAN", "QUERY", producer=PRODUCER),
             "stateplan_plan": PlanJobFacet(lineage.plan_hash, producer=PRODUCER),

@@ -6,7 +6,7 @@ Without a library; :mod:`session.lineage_events` makes events of it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ from stateplan.connectors.datasets import Dataset
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.nodes.sink import Sink
-from stateplan.execnodes.specs import ContextResolvedTable
-from stateplan.plans.column_lineage import DIRECT, Flow, Uses, column_lineage, merge
+from stateplan.execnodes.specs import ContextResolvedTable, WritingMetadata
+from stateplan.plans.column_lineage import DIRECT, Uses, column_lineage, merge
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.selectors import Selectors
 from stateplan.plans.states import ttl_words
@@ -81,14 +81,14 @@ class PlanLineage:
                 continue
             datasets[node.id] = _datasets(table, namespace)
             columns = _columns(table)
-            is_output = isinstance(node, Sink)
-            names = [c for c, kind in columns.items() if kind[1]] or [f.name for f in node.output_type.fields]
-            flow = flows.get(node.id, Flow(()))
-            fields = dict(zip(names, flow.fields, strict=False)) if is_output else {}
-            types = tuple((name, kind) for name, (kind, _) in columns.items())
+            fields: dict[str, Uses] = {}
+            rows: Uses = {}
+            if isinstance(node, Sink):
+                flow = flows[node.id]
+                fields, rows = dict(zip(_written_columns(node), flow.fields, strict=False)), flow.rows
             for dataset in datasets[node.id]:
-                one = LineageTable(dataset, (node.id,), types, fields, flow.rows if is_output else {})
-                _add(outputs if is_output else inputs, one)
+                one = LineageTable(dataset, (node.id,), tuple(columns), fields, rows)
+                _add(outputs if isinstance(node, Sink) else inputs, one)
         return PlanLineage(
             hashlib.sha256(text.encode()).hexdigest(),
             None if document.facts is None else document.facts.sql,
@@ -131,10 +131,22 @@ def _datasets(table: ContextResolvedTable, namespace: str) -> tuple[Dataset, ...
     return tuple(Dataset(*map(redacted, name)) for name in names) or (Dataset(namespace, table.summary),)
 
 
-def _columns(table: ContextResolvedTable) -> dict[str, tuple[str, bool]]:
-    """By name of a column, its type, and whether it can be written."""
-    columns = table.resolved_table.table_schema.columns if table.resolved_table is not None else ()
-    return {c.name: (str(c.type), c.kind == "PHYSICAL" or (c.kind == "METADATA" and not c.is_virtual)) for c in columns}
+def _columns(table: ContextResolvedTable) -> Iterator[tuple[str, str]]:
+    """Name and type of the columns of a table."""
+    for column in table.resolved_table.table_schema.columns if table.resolved_table is not None else ():
+        yield column.name, str(column.type)
+
+
+def _written_columns(sink: Sink) -> Sequence[str]:
+    """The columns that the fields of a sink are written to: the physical ones, then metadata."""
+    table = sink.dynamic_table_sink.table.resolved_table
+    if table is None:
+        return [field.name for field in sink.output_type.fields]
+    columns = table.table_schema.columns
+    metadata = {column.metadata_key or column.name: column.name for column in columns if column.kind == "METADATA"}
+    abilities = [a for a in sink.dynamic_table_sink.abilities if isinstance(a, WritingMetadata)]
+    keys = [key for ability in abilities for key in ability.metadata_keys]
+    return [*(column.name for column in columns if column.kind == "PHYSICAL"), *(metadata.get(k, k) for k in keys)]
 
 
 def _states(document: PlanDocument, options: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:

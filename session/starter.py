@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from stateplan.evolution.evolve import Evolved
     from stateplan.execnodes.graph import ExecGraph
     from stateplan.execnodes.shadows import Side
+    from stateplan.runtime.budget import Limits
     from stateplan.runtime.checkpoint.slots import Continuation
     from stateplan.runtime.job import Job, OnProgress
     from stateplan.runtime.jobgraph import JobGraph
@@ -472,30 +473,31 @@ class JobStarter:
             secrets: the secrets of its tables.
             is_query: whether it is a SELECT, for which budgets of states do not count.
         """
-        events = None if is_query else self._lineage_events(self.config.to_dict())
-        job = self._start_unobserved(document, graph, notes, record, secrets, is_query)
-        if events is not None:
-            events.follow(job, record, secrets)
-        return job
-
-    def _start_unobserved(
-        self,
-        document: PlanDocument,
-        graph: ExecGraph,
-        notes: list[str],
-        record: JobRecord,
-        secrets: Secrets,
-        is_query: bool,
-    ) -> Job:
-        """The same without lineage events."""
         from stateplan.session.budgets import limits_of
 
         options = of_mode(self.config.to_dict())
         self._check(graph, options, secrets)
         limits = limits_of(document, options, not is_query)
+        events = None if is_query else self._lineage_events(options)
         may_run_here = is_query or (limits is None and not self.jobs.are_durable)
-        if may_run_here and (job := self._start_here(graph, options, secrets, record, is_query=is_query)) is not None:
-            return job
+        job = self._start_here(graph, options, secrets, record, is_query=is_query) if may_run_here else None
+        if job is None:
+            job = self._start_in_spark(document, graph, options, limits, notes, record, secrets)
+        if events is not None:
+            events.follow(job, record, secrets)
+        return job
+
+    def _start_in_spark(
+        self,
+        document: PlanDocument,
+        graph: ExecGraph,
+        options: Mapping[str, str],
+        limits: Limits | None,
+        notes: list[str],
+        record: JobRecord,
+        secrets: Secrets,
+    ) -> Job:
+        """Starts a job in Spark, and lists it. Arguments as :meth:`_start`; ``limits`` are those of its state."""
         from stateplan.runtime.start import Submission, execute
         from stateplan.runtime.user_functions import bind_functions
         from stateplan.session.restart import continue_from

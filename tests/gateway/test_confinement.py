@@ -132,7 +132,14 @@ def test_no_option_of_a_session_or_of_a_statement_does(confined: Confined, names
         opened = confined.gateway.http.post("/v4/sessions", json={"properties": options})
         assert opened.status_code == 500 and "[GW012]" in opened.text
         assert "[GW012]" in confined.run("SHOW TABLES", executionConfig=options)
-    for key in ("spark.jars", "spark.driver.extraJavaOptions", "pipeline.jars", "python.files", "metrics.reporters"):
+    for key in (
+        "spark.jars",
+        "spark.driver.extraJavaOptions",
+        "pipeline.jars",
+        "python.files",
+        "metrics.reporters",
+        "lineage.openlineage.transport.url",
+    ):
         assert "[GW013]" in confined.run(f"SET '{key}' = 'x'")
         assert "[GW013]" in confined.run("SHOW TABLES", executionConfig={key: "x"})
         assert "[GW013]" in confined.gateway.http.post("/v4/sessions", json={"properties": {key: "x"}}).text
@@ -333,6 +340,7 @@ NO_PATHS = {
         "sink.partition-commit.policy.class.parameters",
         "table.local-time-zone",
         "pipeline.name",
+        "lineage.openlineage.namespace",
         "table.exec.uid.format",
     ),
     *("basic-auth.credentials-source", "basic-auth.user-info", "bearer-auth.credentials-source"),

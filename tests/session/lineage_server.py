@@ -34,11 +34,13 @@ class LineageServer:
         url: of the server.
         events: the events so far.
         seconds: how long each answer takes.
+        status: of each answer.
     """
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
         self.seconds = 0.0
+        self.status = 201
         self.closing = threading.Event()
         owner = self
 
@@ -48,7 +50,7 @@ class LineageServer:
                 event = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 owner.closing.wait(owner.seconds)
                 owner.events.append(event)
-                self.send_response(201)
+                self.send_response(owner.status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
 

@@ -170,6 +170,15 @@ def test_a_server_that_is_away_is_reported_once(tmp_path: Path) -> None:
     assert sum("RUN179" in message for message in messages) == 1
 
 
+def test_a_server_that_refuses_an_event_is_reported(tmp_path: Path, server: LineageServer) -> None:
+    server.status = 400
+    messages: list[str] = []
+    env = session(tmp_path, server.url)
+    env.session.starter.console = messages.append
+    env.execute_sql(example("order_tracking")).wait()
+    until(lambda: any("RUN179" in message and "400" in message for message in messages), 20)
+
+
 def test_a_slow_server_does_not_slow_down_the_job(tmp_path: Path, server: LineageServer) -> None:
     server.seconds = 30
     before = time.monotonic()
