@@ -212,10 +212,12 @@ class _Follower:
         self._job.when_over(lambda job: self._over.set())
 
     def wait(self, until: float) -> None:
-        """Waits for the last event of a job that has ended."""
+        """Waits for the last event of a job that has ended. What is not sent until then is lost."""
         if self._over.is_set():
             latest = until if self._is_reached else min(until, time.monotonic() + PATIENCE / 5)
             self.thread.join(max(0.0, latest - time.monotonic()))
+            if self.thread.is_alive() and not self._has_reported:
+                self._events.report("no answer when the process ended")
 
     def _run(self) -> None:
         self._emit(RunState.START, self._started)

@@ -198,6 +198,21 @@ env.execute_sql("INSERT INTO t VALUES (1)").wait()
     assert server.states() == ["START", "COMPLETE"]
 
 
+def test_the_end_of_the_process_does_not_wait_for_long(server: LineageServer) -> None:
+    server.seconds = 60
+    code = f"""
+import stateplan.session.lineage_events as events
+from stateplan.session.environment import TableEnvironment
+events.PATIENCE = 0.2
+env = TableEnvironment.create({options_for(server.url)!r})
+env.execute_sql("CREATE TABLE t (k INT) WITH ('connector' = 'blackhole')")
+env.execute_sql("INSERT INTO t VALUES (1)").wait()
+"""
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=50, text=True)
+    assert ended.stderr.count("RUN179") == 1
+
+
 def test_without_the_option_nothing_is_imported_and_no_thread_runs() -> None:
     code = """
 import sys, threading
