@@ -126,7 +126,7 @@ _ROWS: tuple[Option, ...] = (
            "metrics.reporter.<name>.factory.class to Flink's Prometheus reporter, and metrics.reporter.<name>.port "
            "to a port or a range such as 9250-9260. See [metrics](metrics.md#prometheus)."),
     Option("lineage.openlineage.enabled", _BOOLEAN, "Whether jobs send OpenLineage events, with datasets, schemas and "
-           "column lineage. Needs `pip install 'stateplan[openlineage]'`. See [lineage](lineage.md).", default=False),
+           "column lineage. Needs the extra `openlineage`. See [lineage](lineage.md).", default=False),
     Option("lineage.openlineage.namespace", _STRING, "Namespace of the jobs in OpenLineage events.",
            default="stateplan"),
     Option("lineage.openlineage.interval", _DURATION, "Time between the running events of a job.", default=60_000,

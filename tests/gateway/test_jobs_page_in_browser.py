@@ -374,7 +374,7 @@ def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_pa
         page.get_by_role("row", name=re.compile("1 h \u2192 1 s ada since micro-batch")).wait_for()
         page.get_by_role("button", name="TTL of group-aggregate: 1 s. Edit").wait_for()
         page.wait_for_function(
-            "() => parseInt(document.querySelector('table[aria-label=States] tbody tr').lastChild.textContent) > 0"
+            "() => parseInt(document.querySelector('table[aria-label=States] tbody tr').children[8].textContent) > 0"
         )
         page.wait_for_function(
             "() => document.querySelector('table[aria-label=States] tbody tr').children[2].textContent !== ''"
