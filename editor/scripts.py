@@ -27,27 +27,12 @@ from stateplan.planner.dialect import nodes
 from stateplan.planner.dialect.errors import too_deep
 from stateplan.session.context import Context
 from stateplan.session.create_table_as import declare_table_as
-from stateplan.session.script import Insert, Inserts, ScriptStatement, is_query
+from stateplan.session.script import DECLARATIONS, Insert, Inserts, ScriptStatement, is_query
 
 SHOW_PLAN = "stateplan.showPlan"
 """The command of a lens that shows what EXPLAIN prints."""
 
-_DECLARING = (
-    nodes.CreateTable,
-    nodes.CreateView,
-    nodes.CreateCatalog,
-    nodes.CreateDatabase,
-    nodes.DropObject,
-    nodes.FunctionStatement,
-    nodes.AlterTable,
-    nodes.AlterView,
-    nodes.UseObject,
-    nodes.ModuleStatement,
-    nodes.SetOption,
-    nodes.ResetOption,
-    nodes.BeginStatementSet,
-    nodes.RollbackStatementSet,
-)
+_DECLARING = (*DECLARATIONS, nodes.BeginStatementSet, nodes.RollbackStatementSet)
 MOST_COMPILED = 500
 """Of a longer script, only this number of queries is compiled: each takes some 15 ms and 100 kB."""
 

@@ -1,4 +1,7 @@
-"""The queries of a file: each is compiled into the plan of the job that it starts. Nothing is run."""
+"""The queries of a file: each is compiled into the plan of the job that it starts.
+
+Only declarations are run. What they change in catalogs of others stays in memory.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,12 @@ from sqlglot import exp
 
 from stateplan.common.errors import Place, StateplanError
 from stateplan.execnodes.node_tables import table_of
+from stateplan.planner.catalog.overlay import hold_changes
 from stateplan.planner.dialect import nodes
 from stateplan.plans.document import PlanDocument
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
-from stateplan.session.script import Insert, Inserts, ScriptStatement, is_query, read_script
-
-_NOT_RUN = (
-    nodes.AlterJob,
-    nodes.AlterPlan,
-    nodes.CreateTableAs,
-    nodes.EndShadow,
-    nodes.ExecutePlan,
-    nodes.Explain,
-    nodes.MigratePlan,
-    nodes.RollbackStatementSet,
-    nodes.StopJob,
-)
-"""Statements that start or change jobs, or write plans, and those that only show something."""
+from stateplan.session.script import DECLARATIONS, Insert, Inserts, ScriptStatement, is_query, read_script
 
 _BATCH = "PLAN185"
 
@@ -94,6 +85,7 @@ class Script:
         if not any(_has_job(statement.node) for statement in statements):
             return
         environment = TableEnvironment.create(self._options, jobs=Jobs())
+        hold_changes(environment.catalog)
         open_set: list[Insert] | None = None
         for statement in (*self._init, *statements):
             is_own = statement.file == name
@@ -109,7 +101,7 @@ class Script:
                         open_set += inserts.inserts
                     elif is_own:
                         yield from _query(environment, inserts, statement)
-                elif not isinstance(statement.node, _NOT_RUN) and not is_query(statement.node):
+                elif isinstance(statement.node, DECLARATIONS):
                     environment.execute_statement(statement)
             except StateplanError as error:
                 yield _broken(error, name, statement.place)

@@ -15,6 +15,24 @@ from stateplan.planner.positions import place_of, text_of
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Stands for a byte of standard input or of an argument that is not text."""
 
+CONFIGURING = (
+    nodes.CreateTable,
+    nodes.CreateView,
+    nodes.CreateCatalog,
+    nodes.CreateDatabase,
+    nodes.DropObject,
+    nodes.FunctionStatement,
+    nodes.AlterTable,
+    nodes.AlterView,
+    nodes.UseObject,
+    nodes.SetOption,
+    nodes.ResetOption,
+)
+"""Statements that configure a session: what it has, and its options."""
+
+DECLARATIONS = (*CONFIGURING, nodes.ModuleStatement)
+"""Statements that later ones depend on, and that start no job."""
+
 
 @dataclass(frozen=True)
 class ScriptStatement:

@@ -26,6 +26,7 @@ from stateplan.execnodes.specs import ContextResolvedTable
 from stateplan.planner.catalog import ddl
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.planner.catalog.objects import CatalogTable
+from stateplan.planner.catalog.overlay import hold_changes
 from stateplan.planner.dialect import nodes
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import PlanFacts
@@ -234,6 +235,7 @@ class Preparation:
         self, sql: Iterable[Sql], options: Mapping[str, str], changes: Mapping[int, ScriptStatement] | None = None
     ) -> None:
         self.environment = TableEnvironment.create(dict(options), jobs=Jobs())
+        hold_changes(self.environment.catalog)
         self.notes: list[str] = []
         self._queries: list[ScriptStatement] = []
         self.all_statements = tuple(s for part in sql for s in _statements(part))

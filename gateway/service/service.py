@@ -35,7 +35,6 @@ from stateplan.gateway.service.operations import Operation, OperationStatus
 from stateplan.gateway.service.plans import PlanStore
 from stateplan.gateway.service.restarts import RECOVERABLE, Restarts
 from stateplan.gateway.service.sessions import Session, SessionManager
-from stateplan.planner.dialect import nodes
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.failures import as_error
 from stateplan.runtime.spark.hadoop import checkpoint_path
@@ -44,7 +43,7 @@ from stateplan.session.environment import TableEnvironment
 from stateplan.session.host import PLAN_SCHEME, Host
 from stateplan.session.jobs import CHECKPOINT_DIR, JOBS, RESTARTING, JobEntry, JobRecord, Jobs
 from stateplan.session.results import TableResult
-from stateplan.session.script import is_query, read_statement
+from stateplan.session.script import CONFIGURING, is_query, read_statement
 
 if TYPE_CHECKING:
     from stateplan.execnodes.graph import ExecGraph
@@ -56,19 +55,6 @@ _log = logging.getLogger("stateplan.gateway")
 HOLD_SECONDS = 0.5
 """So long a fetch waits for rows before it gives an empty page."""
 
-_CONFIGURING = (
-    nodes.CreateTable,
-    nodes.CreateView,
-    nodes.CreateCatalog,
-    nodes.CreateDatabase,
-    nodes.DropObject,
-    nodes.FunctionStatement,
-    nodes.AlterTable,
-    nodes.AlterView,
-    nodes.UseObject,
-    nodes.SetOption,
-    nodes.ResetOption,
-)
 _STOP_SECONDS = 60.0
 _GLANCE = 0.2
 """Seconds after which a wait for a job looks whether its statement was given up."""
@@ -244,7 +230,7 @@ class SqlGatewayService:
         """
 
         def check_allowed(node: object) -> None:
-            if not isinstance(node, _CONFIGURING):
+            if not isinstance(node, CONFIGURING):
                 raise GatewayError("GW007", place=Place(source=statement, line=1))
 
         operation = self.submit(handle, statement, None, timeout_ms, who, check_allowed)

@@ -105,6 +105,19 @@ def test_nothing_that_acts_is_run(stateplan: Command, tmp_path: Path, monkeypatc
     assert not (tmp_path / "written.json").exists()
 
 
+def test_catalogs_stay_as_they_are(stateplan: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    catalog = "CREATE CATALOG mine WITH ('type' = 'file', 'path' = 'catalog');\nUSE CATALOG mine;\n"
+    write(tmp_path, {"make.sql": catalog + "CREATE TABLE kept (k INT) WITH ('connector' = 'print');"})
+    assert stateplan("sql", "-q", "-f", "make.sql")[0] == 0
+    before = sorted((tmp_path / "catalog").rglob("*.sql"))
+    script = f"{catalog}DROP TABLE kept;\n{TABLES}{COUNT}"
+    write(tmp_path, {"old.sql": script, "new.sql": script.replace("COUNT(*)", "COUNT(v)")})
+    code, out, _ = stateplan("review", "old.sql", "new.sql")
+    assert code == 0 and "1 query changed" in out
+    assert sorted((tmp_path / "catalog").rglob("*.sql")) == before
+
+
 @pytest.mark.parametrize(
     ("paths", "code", "words"),
     [

@@ -61,6 +61,24 @@ def test_changes_come_in_and_go_out() -> None:
 """)
 
 
+def test_a_catalog_of_files_gets_nothing(tmp_path: Path) -> None:
+    story = f"""
+CREATE CATALOG mine WITH ('type' = 'file', 'path' = '{tmp_path / "catalog"}');
+CREATE TABLE mine.`default`.spare (x INT) WITH ('connector' = 'datagen');
+{COUNT}
+-- test: t
+-- given sales
+--   | product | num |
+--   | tea     | 2   |
+-- expect table
+--   | product | total |
+--   | tea     | 2     |
+"""
+    assert holds(story)
+    assert holds(story), "the tables of the first run are not there"
+    assert not list(tmp_path.rglob("*.sql"))
+
+
 def test_only_columns_of_the_header_are_compared() -> None:
     assert holds(
         f"{COUNT}-- test: t\n-- given sales\n--   | num |\n--   | 2 |\n-- expect table\n--   | total |\n--   | 2 |\n"
