@@ -21,7 +21,8 @@ from stateplan.common.small_frames import rows_at
 from stateplan.common.ttl import NEVER
 from stateplan.runtime.hashing import Hashes
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
-from stateplan.runtime.kernels.common.key_ids import Bools, ids_of, positions
+from stateplan.runtime.kernels.common.key_ids import Bools
+from stateplan.runtime.state.matching import match
 from stateplan.runtime.state.run_list import PartStore, RunList
 from stateplan.runtime.state.runs import (
     HASH,
@@ -184,8 +185,5 @@ def identity_of(table: StateTable) -> list[str]:
 
 def _is_among(table: StateTable, rows: pl.DataFrame, others: pl.DataFrame) -> Bools:
     """Which rows have the identity of one of ``others``."""
-    if not table.identity:
-        return np.full(rows.height, others.height > 0)
-    ids, (codes, other_codes) = ids_of((rows, others), list(table.identity))
-    out: Bools = positions(other_codes, ids.count)[codes] >= 0
+    out: Bools = match(rows, others, [(name, name) for name in table.identity]) >= 0
     return out

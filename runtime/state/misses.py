@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,8 @@ import polars as pl
 
 from stateplan.common.small_frames import rows_at
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
-from stateplan.runtime.kernels.common.key_ids import Bools, Ints, firsts, ids_of, positions, replay, signs
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, ids_of, positions, replay, signs
+from stateplan.runtime.state.matching import Pairs, keys_of, match
 
 NOBODY = -1
 """In place of the number of an input or of a row: no row of the micro-batch is known to have asked."""
@@ -47,7 +47,7 @@ class Miss:
         return self.rows.filter(pl.Series(self.is_retracted))
 
 
-def first_matches(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> Ints:
+def first_matches(rows: pl.DataFrame, others: pl.DataFrame, pairs: Pairs) -> Ints:
     """Per row, of which there are few, the first of ``others`` that agrees with it; -1 for none.
 
     Args:
@@ -58,18 +58,12 @@ def first_matches(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tupl
     if not pairs:
         return np.zeros(rows.height, np.int64)
     places, others = _candidates(rows, others, pairs)
-    names = [f"p{i}" for i in range(len(pairs))]
-    left = pl.DataFrame([rows[a].alias(n) for n, (a, _) in zip(names, pairs, strict=True)])
-    right = pl.DataFrame([others[b].cast(rows[a].dtype).alias(n) for n, (a, b) in zip(names, pairs, strict=True)])
-    ids, (codes, other_codes) = ids_of((left, right), names)
-    first = firsts(other_codes, ids.count)[codes]
+    first = match(rows, others, pairs, first=True)
     out: Ints = np.where(first >= 0, np.append(places, NOBODY)[first], NOBODY)
     return out
 
 
-def _candidates(
-    rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]]
-) -> tuple[Ints, pl.DataFrame]:
+def _candidates(rows: pl.DataFrame, others: pl.DataFrame, pairs: Pairs) -> tuple[Ints, pl.DataFrame]:
     """The numbers of ``others`` that agree with any of ``rows`` in the first column, and these."""
     name, other = pairs[0]
     if rows.schema[name].is_nested() or rows.schema[name] == pl.Int128:
@@ -79,9 +73,7 @@ def _candidates(
     return places, rows_at(others, places)
 
 
-def retracted_rows(
-    lost_rows: pl.DataFrame, changes: pl.DataFrame, live_rows: pl.DataFrame, pairs: Sequence[tuple[str, str]]
-) -> Ints:
+def retracted_rows(lost_rows: pl.DataFrame, changes: pl.DataFrame, live_rows: pl.DataFrame, pairs: Pairs) -> Ints:
     """Per lost row, the change that retracts it; -1 for none. A retraction takes a live row first.
 
     Args:
@@ -97,13 +89,9 @@ def retracted_rows(
         change = change[places]
     else:
         places = np.arange(changes.height)
-    names = [f"p{i}" for i in range(len(pairs))]
-    rows, live = (
-        pl.DataFrame([frame[a].alias(n) for n, (a, _) in zip(names, pairs, strict=True)])
-        for frame in (lost_rows, live_rows)
-    )
-    by = pl.DataFrame([changes[b].cast(rows[n].dtype).alias(n) for n, (_, b) in zip(names, pairs, strict=True)])
-    ids, (codes, by_codes, live_codes) = ids_of((rows, by, live), names)
+    rows, by = keys_of(lost_rows, changes, pairs)
+    live, _ = keys_of(live_rows, changes, pairs)
+    ids, (codes, by_codes, live_codes) = ids_of((rows, by, live), rows.columns)
     start = np.bincount(live_codes, minlength=ids.count)
     _, final = replay(by_codes, change, start)
     missed = final - start - np.bincount(by_codes, change, ids.count).astype(np.int64)

@@ -36,8 +36,9 @@ from stateplan.runtime.kernel import (
     Watermark,
     fetch_state,
 )
-from stateplan.runtime.kernels.common.key_ids import Bools, Ints, ids_of, is_retraction, positions
+from stateplan.runtime.kernels.common.key_ids import Bools, Ints, is_retraction
 from stateplan.runtime.metrics.ages import Use, count_ages
+from stateplan.runtime.state.matching import Pairs, keys_of, match
 from stateplan.runtime.state.misses import NOBODY, Miss, first_matches, retracted_rows
 from stateplan.runtime.state.runs import WRITE_TIME
 
@@ -338,7 +339,7 @@ class _Accesses:
         out = np.full(upserts.height, watermark, np.int64)
         if table.name in self._read and mark.now == mark.before:
             before = self._read[table.name][1]
-            place = _match(upserts, before, [(name, name) for name in table.identity])
+            place = match(upserts, before, [(name, name) for name in table.identity])
             out = np.where(place >= 0, np.append(before[ACCESS_TIME].to_numpy(), 0)[place], out)
         return out
 
@@ -358,7 +359,7 @@ class _Accesses:
         left = np.ones(rows.height, bool)
         for changes in (upserts, deletes):
             if changes is not None and changes.height:
-                left &= _match(rows, changes, [(name, name) for name in table.identity]) < 0
+                left &= match(rows, changes, [(name, name) for name in table.identity]) < 0
         rows = rows[np.flatnonzero(left)]
         read, times = self._reads(table, config, rows, keys)
         access_times = rows[ACCESS_TIME].to_numpy()
@@ -386,7 +387,7 @@ class _Accesses:
         """Which rows of a table were read, and when they were last accessed then."""
         own = self._own(table)
         was = rows[ACCESS_TIME].to_numpy()
-        read = _match(rows, keys, [(name, name) for name in table.lookup]) >= 0
+        read = match(rows, keys, [(name, name) for name in table.lookup]) >= 0
         if not table.access.entries and not config.by_event_time:
             return read, np.where(read, np.maximum(was, self._now), was)
         has_match, times = np.zeros(rows.height, bool), was.copy()
@@ -429,11 +430,9 @@ class _Accesses:
             return []
         return [(mine, its) for mine, its in zip(keys[self._own(table)], keys[number], strict=True)]
 
-    def _match_rows(
-        self, rows: pl.DataFrame, number: int, pairs: Sequence[tuple[str, str]], first: bool = False
-    ) -> Ints:
+    def _match_rows(self, rows: pl.DataFrame, number: int, pairs: Pairs, first: bool = False) -> Ints:
         """Per row of state, the last (or first) row of an input that agrees with it; -1 for none."""
-        return _match(rows, self._inputs[number], pairs, first)
+        return match(rows, self._inputs[number], pairs, first)
 
     def _time(self, number: int) -> Ints | None:
         """The event times of the rows of an input, ms since 1970; None if they have none."""
@@ -446,7 +445,7 @@ class _Accesses:
         return self._times[number]
 
 
-def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]]) -> Ints:
+def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Pairs) -> Ints:
     """Times of access of the rows that agree with one of ``others`` in all ``pairs`` of columns."""
     if len(pairs) == 1 and rows.height < _FEW:  # a join takes a millisecond to begin
         ((mine, theirs),) = pairs
@@ -455,10 +454,8 @@ def _times_of_met(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tupl
         times: Ints = rows[ACCESS_TIME].to_numpy()
         return times[is_match]
     if pairs:
-        keys = [f"p{i}" for i in range(len(pairs))]  # a key may have a column twice
-        key_columns = pl.DataFrame([rows[a].alias(key) for key, (a, _) in zip(keys, pairs, strict=True)])
-        wanted_keys = pl.DataFrame([others[b].alias(key) for key, (_, b) in zip(keys, pairs, strict=True)])
-        rows = key_columns.with_columns(rows[ACCESS_TIME]).join(wanted_keys, on=keys, how="semi")
+        mine_keys, other_keys = keys_of(rows, others, pairs)
+        rows = mine_keys.with_columns(rows[ACCESS_TIME]).join(other_keys, on=mine_keys.columns, how="semi")
     return rows[ACCESS_TIME].to_numpy()
 
 
@@ -467,21 +464,3 @@ def _add(into: dict[tuple[int, Use], dict[int, int]], key: tuple[int, Use], coun
     for bucket, n in counts.items():
         if n:
             of[bucket] = of.get(bucket, 0) + n
-
-
-def _match(rows: pl.DataFrame, others: pl.DataFrame, pairs: Sequence[tuple[str, str]], first: bool = False) -> Ints:
-    """Per row, the last (or first) one of ``others`` that agrees with it in all ``pairs`` of columns; -1 for none."""
-    if not rows.height or not others.height:
-        return np.full(rows.height, -1, np.int64)
-    if not pairs:
-        return np.full(rows.height, 0 if first else others.height - 1, np.int64)
-    names = [f"p{i}" for i in range(len(pairs))]
-    left = pl.DataFrame([rows[a].alias(n) for n, (a, _) in zip(names, pairs, strict=True)])
-    right = pl.DataFrame([others[b].cast(rows[a].dtype).alias(n) for n, (a, b) in zip(names, pairs, strict=True)])
-    ids, (mine, theirs) = ids_of((left, right), names)
-    if first:
-        place = positions(theirs[::-1], ids.count)
-        place = np.where(place >= 0, len(theirs) - 1 - place, -1)
-    else:
-        place = positions(theirs, ids.count)
-    return place[mine]
