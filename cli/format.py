@@ -15,6 +15,7 @@ from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode, exit_code
 from stateplan.cli.plan_files import STREAM
 from stateplan.common.errors import Place, SqlError, StateplanError
+from stateplan.common.paths import visible_files
 
 _several = partial(typer.Argument, default_factory=lambda: ["."], show_default=False)
 
@@ -77,9 +78,7 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         if text == STREAM or place.is_file():
             yield text
         elif place.is_dir():
-            for path in sorted(place.rglob("*.sql")):
-                if not any(part.startswith(".") for part in path.relative_to(place).parts):
-                    yield str(path)
+            yield from map(str, visible_files(place, "*.sql"))
         else:
             raise SqlError("SQL401", reason="it does not exist", what="the script", place=Place(file=text))
 

@@ -7,16 +7,20 @@ import fnmatch
 import os
 import posixpath
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import total_ordering
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from stateplan.common.errors import GatewayError, nearest
 from stateplan.common.files import below_roots, move, remove, write_remote
 from stateplan.common.roots import current_roots
+
+T = TypeVar("T")
+
+_READS = 5
 
 
 @dataclass(frozen=True)
@@ -325,3 +329,19 @@ def nearest_folder(folder: AnyPath) -> str | None:
     with contextlib.suppress(OSError):
         return nearest(folder.name, (neighbour.name for neighbour in folder.absolute().parent.iterdir()))
     return None
+
+
+def read_settled(read: Callable[[], T]) -> T:
+    """What ``read`` returns, which lists a folder and reads its files while another process may put some of them
+    together: it reads again if one is gone since it was listed. Raises what ``read`` raises."""
+    for _ in range(_READS - 1):
+        with contextlib.suppress(FileNotFoundError):
+            return read()
+    return read()
+
+
+def visible_files(folder: Path, pattern: str = "*") -> Iterator[Path]:
+    """The files below a folder that match a pattern, in the order of their names; hidden ones are omitted."""
+    for path in sorted(folder.rglob(pattern)):
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts) and path.is_file():
+            yield path

@@ -256,6 +256,7 @@ DOUBLE = LogicalType("DOUBLE")
 STRING = LogicalType("VARCHAR", length=MAX_LENGTH)
 DATE = LogicalType("DATE")
 VARIANT = LogicalType("VARIANT")
+INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 NULL = LogicalType("NULL")
 
 

@@ -8,6 +8,9 @@ from enum import IntEnum
 
 from stateplan.editor.positions import Span
 
+SHOW_PLAN = "stateplan.showPlan"
+"""The command that returns what EXPLAIN prints: of a statement, or of a plan file."""
+
 
 class Level(IntEnum):
     """How bad a finding is, with the numbers of the protocol."""

@@ -16,7 +16,7 @@ from stateplan.common.roots import Roots, holding
 from stateplan.connectors.registry import known_connector, validate_table
 from stateplan.editor.compiled import Compiled, compile_statement, of_plan
 from stateplan.editor.diagnosis import Diagnosis, finding_in_script, of_error, of_note
-from stateplan.editor.findings import Finding, Lens, Symbol
+from stateplan.editor.findings import SHOW_PLAN, Finding, Lens, Symbol
 from stateplan.editor.names import Declaration, Resolver, declared_columns, name_span, table_names
 from stateplan.editor.pieces import Cutter, Piece
 from stateplan.editor.positions import LineMap, Span
@@ -28,9 +28,6 @@ from stateplan.planner.dialect.errors import too_deep
 from stateplan.session.context import Context
 from stateplan.session.create_table_as import declare_table_as
 from stateplan.session.script import DECLARATIONS, Insert, Inserts, ScriptStatement, is_query
-
-SHOW_PLAN = "stateplan.showPlan"
-"""The command of a lens that shows what EXPLAIN prints."""
 
 _DECLARING = (*DECLARATIONS, nodes.BeginStatementSet, nodes.RollbackStatementSet)
 MOST_COMPILED = 500

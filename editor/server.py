@@ -20,6 +20,7 @@ from pygls.protocol import LanguageServerProtocol, lsp_method
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.release import installed_version
+from stateplan.editor.findings import SHOW_PLAN, Insight
 from stateplan.editor.messages import (
     as_actions,
     as_completions,
@@ -30,9 +31,6 @@ from stateplan.editor.messages import (
     as_symbols,
 )
 from stateplan.editor.positions import LineMap
-
-SHOW_PLAN = "stateplan.showPlan"
-"""The command that returns what EXPLAIN prints: of a statement, or of a plan file."""
 
 DEBOUNCE = 0.15
 """Seconds without a change after which a document is read."""
@@ -264,12 +262,13 @@ class StateplanServer(LanguageServer):
 
     def _failed(self, document: OpenDocument, error: BaseException) -> Any:
         """An internal error: the log has it, and the server goes on."""
-        from stateplan.editor.findings import Insight
+        self._log_bug(error, f"in {document.path.name}\n")
+        return Insight()
 
+    def _log_bug(self, error: BaseException, where: str = "") -> None:
         bug = StateplanError("BUG000", what=f"{type(error).__name__}: {error}"[:300])
         trace = "".join(traceback.format_exception(error))
-        self._log(lsp.MessageType.Error, f"[{bug.code}] {bug.message}\nin {document.path.name}\n{trace}")
-        return Insight()
+        self._log(lsp.MessageType.Error, f"[{bug.code}] {bug.message}\n{where}{trace}")
 
     def _log(self, kind: lsp.MessageType, text: str) -> None:
         self.window_log_message(lsp.LogMessageParams(kind, text))
@@ -294,9 +293,7 @@ class StateplanServer(LanguageServer):
         except (StateplanError, KeyError):
             return None
         except Exception as error:
-            bug = StateplanError("BUG000", what=f"{type(error).__name__}: {error}"[:300])
-            trace = "".join(traceback.format_exception(error))
-            self._log(lsp.MessageType.Error, f"[{bug.code}] {bug.message}\n{trace}")
+            self._log_bug(error)
             return None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from stateplan.common.errors import OptionError, Place, nearest
-from stateplan.common.types import BIGINT, INT, STRING, LogicalType
+from stateplan.common.types import BIGINT, INSTANT, INT, STRING, LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
@@ -35,13 +35,12 @@ TABLES = "lateRows"
 ERRORS = "parse-errors of "
 """How its value begins for input that the format of a table skips; the name of the table follows."""
 
-_INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 
 LATE_COLUMNS: Mapping[str, LogicalType] = {
     "operator": STRING,
     "input": INT,
-    "row_time": _INSTANT,
-    "watermark_time": _INSTANT,
+    "row_time": INSTANT,
+    "watermark_time": INSTANT,
     "row_kind": STRING,
     "row_json": STRING,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateplan.common.errors import Place, SqlError
-from stateplan.common.types import BIGINT, DATE, INT, STRING, LogicalType
+from stateplan.common.types import BIGINT, DATE, INSTANT, INT, STRING, LogicalType
 from stateplan.functions.literals import UNIT_MILLIS, interval_type, unit_literal
 from stateplan.functions.rex import Call, Literal, Rex
 from stateplan.functions.table import Rewrite, ScalarFunction, always, argument, forced_nullable, register
@@ -13,8 +13,6 @@ from stateplan.functions.typerules import time, timestamp, timestamp_ltz
 
 _LTZ3 = timestamp_ltz(3)
 _PROCTIME = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", nullable=False, precision=3, kind="PROCTIME")
-
-_SOURCE_WATERMARK = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 
 
 def _of_rowtime(operands: Sequence[Rex]) -> LogicalType:
@@ -180,7 +178,7 @@ register(
         ScalarFunction("NOW", (), always(_LTZ3, False), deterministic=False),
         ScalarFunction("CURRENT_ROW_TIMESTAMP", (), always(_LTZ3, False), deterministic=False),
         ScalarFunction("CURRENT_WATERMARK", ("TIMESTAMP",), _of_rowtime, deterministic=False),
-        ScalarFunction("SOURCE_WATERMARK", (), always(_SOURCE_WATERMARK), deterministic=False),
+        ScalarFunction("SOURCE_WATERMARK", (), always(INSTANT), deterministic=False),
         ScalarFunction("PROCTIME", (), always(_PROCTIME, False), deterministic=False),
         ScalarFunction("PROCTIME_MATERIALIZE", ("TIMESTAMP",), always(_LTZ3)),
     ]

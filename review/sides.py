@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.paths import visible_files
 from stateplan.testing.reader import has_tests
 
 _PLAN = "plan.json"
@@ -92,9 +93,7 @@ def _files(place: Path) -> Iterator[Path]:
     if place.is_file():
         yield place
         return
-    for path in sorted(place.rglob("*")):
-        if any(part.startswith(".") for part in path.relative_to(place).parts) or not path.is_file():
-            continue
+    for path in visible_files(place):
         if path.suffix == ".sql" or (path.suffix == ".json" and _is_plan(path)):
             yield path
 

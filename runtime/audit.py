@@ -18,7 +18,7 @@ import polars as pl
 
 from stateplan.common.changelog import column
 from stateplan.common.frozen_dataclass import FrozenDataclass
-from stateplan.common.paths import AnyPath, write_whole
+from stateplan.common.paths import AnyPath, read_settled, write_whole
 from stateplan.common.settings import value
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.json_encode import JsonWriter
@@ -59,8 +59,6 @@ RECORD: Mapping[str, pl.DataType] = {
 row was needed for, its key and the row as JSON, times in ms since 1970, the input and the row that needed it as JSON,
 and the share of keys that are followed. Files have the micro-batch too."""
 BATCH = "batch"
-
-_ATTEMPTS = 5
 
 
 def audit_of(options: Mapping[str, str]) -> Audit | None:
@@ -247,10 +245,7 @@ class AuditRecord:
     def read(self) -> pl.DataFrame:
         """The records, in the order of their micro-batches: :data:`RECORD` and :data:`BATCH`. The job may write
         meanwhile. Raises OSError."""
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(FileNotFoundError):  # put together since it was listed
-                return self._read()
-        return self._read()
+        return read_settled(self._read)
 
     def latest(self, count: int) -> list[dict[str, Any]]:
         """The last records, the newest first. Raises OSError."""

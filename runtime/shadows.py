@@ -8,7 +8,6 @@ job has run. If it is larger than :data:`MOST_BYTES` even so, the comparison of 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
-from stateplan.common.paths import AnyPath, write_whole
+from stateplan.common.paths import AnyPath, read_settled, write_whole
 from stateplan.common.types import LogicalType
 from stateplan.common.values.atomic import FieldStyle
 from stateplan.connectors.formats.json_encode import JsonWriter
@@ -38,7 +37,6 @@ MOST_BYTES = 128 << 20
 _FOLD_BYTES = 32 << 20
 _STYLE = FieldStyle(standard="SQL", decimals="plain", skip_nulls=False, null_key="LITERAL", null_literal="null")
 _ADDITIONS = [int(RowKind.INSERT), int(RowKind.UPDATE_AFTER)]
-_ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
@@ -173,10 +171,7 @@ class ShadowRecord:
 
     def read(self) -> TableChanges:
         """What both plans have written. The job may write meanwhile. Raises OSError."""
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(FileNotFoundError):  # it has been folded since it was listed
-                return self._read(self._files())
-        return self._read(self._files())
+        return read_settled(lambda: self._read(self._files()))
 
     def _read(self, files: Sequence[_File]) -> TableChanges:
         end = next((int(path.name.partition("-")[2]) for path in self.folder.glob("ended-*")), None)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from stateplan.common.errors import Place, PlanError, StateplanError, nearest
+from stateplan.common.paths import visible_files
 from stateplan.plans.document import edited_ttl
 from stateplan.testing.blocks import is_table_row, read_block
 from stateplan.testing.story import (
@@ -316,16 +317,12 @@ def find_files(paths: Sequence[str]) -> list[str]:
         place = Path(path)
         if not place.exists():
             raise StateplanError("TEST006", path=path, why="does not exist")
-        candidates = sorted(place.rglob("*.sql")) if place.is_dir() else [place]
-        files = [str(c) for c in candidates if not _is_hidden(c.relative_to(place)) and has_tests(c)]
+        candidates = visible_files(place, "*.sql") if place.is_dir() else [place]
+        files = [str(c) for c in candidates if has_tests(c)]
         if not files:
             raise StateplanError("TEST006", path=path, why="has no tests")
         out += files
     return list(dict.fromkeys(out))
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts if part not in (".", ".."))
 
 
 def has_tests(path: Path) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.options import Option, OptionType, Role
-from stateplan.common.types import BIGINT, DOUBLE, INT, STRING, LogicalType
+from stateplan.common.types import BIGINT, DOUBLE, INSTANT, INT, STRING, LogicalType
 from stateplan.connectors.protocol import Connector, Offset, OffsetSource, Source, SourceTable
 from stateplan.connectors.splits import Split
 from stateplan.plans.state.state_options import LATEST, PATH, table_name
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from stateplan.plans.state.reader import CheckpointReader
     from stateplan.runtime.audit import AuditRecord
-
-_INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,9 @@ COLUMNS = (
     LostRowColumn("state_key", STRING, "key", "the key of the row, as JSON"),
     LostRowColumn("lost_row", STRING, "row", "the row that had expired, as JSON"),
     LostRowColumn("needed_for", STRING, "use", "refreshed, joined, deduplicated or retracted"),
-    LostRowColumn("access_time", _INSTANT, "accessed_at", "its last access"),
-    LostRowColumn("expired_at", _INSTANT, "expired_at", "when it expired"),
-    LostRowColumn("needed_at", _INSTANT, "needed_at", "when it was needed"),
+    LostRowColumn("access_time", INSTANT, "accessed_at", "its last access"),
+    LostRowColumn("expired_at", INSTANT, "expired_at", "when it expired"),
+    LostRowColumn("needed_at", INSTANT, "needed_at", "when it was needed"),
     LostRowColumn("needed_by_input", INT, "input", "the input of the operator, from 0"),
     LostRowColumn("needed_by_row", STRING, "by", "the first row that needed it, as JSON"),
     LostRowColumn("key_fraction", DOUBLE, "fraction", "the share of keys that were followed"),
@@ -144,7 +142,7 @@ class LostRowsSource(OffsetSource[RecordSplit]):
         records = records.with_columns(pl.Series("state", states, dtype=pl.String))
         yield records.select(
             pl.col(c.field).cast(c.type.polars()).alias(column(i))
-            if c.type != _INSTANT
+            if c.type != INSTANT
             else pl.from_epoch(c.field, "ms").dt.replace_time_zone("UTC").cast(c.type.polars()).alias(column(i))
             for i, c in enumerate(self.columns)
         )

@@ -12,7 +12,6 @@ from stateplan.runtime.kernel import StateTable
 from stateplan.runtime.operators import Stateful, operator_of
 from stateplan.runtime.state_types import column_type
 
-INSTANT = LogicalType("TIMESTAMP_WITH_LOCAL_TIME_ZONE", precision=3)
 """The type of times of access and expiry."""
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import polars as pl
 
 from stateplan.common.errors import CheckpointError, nearest
-from stateplan.common.types import INT, STRING, LogicalType
+from stateplan.common.types import INSTANT, INT, STRING, LogicalType
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
 from stateplan.connectors.splits import Split
 from stateplan.plans.state.kept_batches import commit_times
 from stateplan.plans.state.key_filters import values_by_field
 from stateplan.plans.state.reader import CheckpointReader
 from stateplan.plans.state.show import StateOf
-from stateplan.plans.state.state_columns import INSTANT, StateSchema
+from stateplan.plans.state.state_columns import StateSchema
 from stateplan.plans.state.state_options import (
     AT,
     BATCH,

@@ -94,6 +94,10 @@ class StorePartition:
         self.version = version
 
     @cached_property
+    def _newest_log(self) -> Changelog:
+        return Changelog.of(self.version.file("changelog"))
+
+    @cached_property
     def _chain(self) -> tuple[StoreVersion, list[StoreVersion]]:
         """The last snapshot at or before the version, and the versions behind it."""
         last = self.version
@@ -101,8 +105,8 @@ class StorePartition:
             return last, []
         if not last.writer:
             return self._chain_by_numbers(last)
-        with _naming(last.file("changelog")) as log:
-            lineage = [last.at(int(e["version"]), str(e["checkpointUniqueId"])) for e in Changelog.of(log).lineage]
+        with _naming(last.file("changelog")):
+            lineage = [last.at(int(e["version"]), str(e["checkpointUniqueId"])) for e in self._newest_log.lineage]
         for place in range(len(lineage) - 1, -1, -1):
             if lineage[place].file("zip").exists():
                 return lineage[place], [*lineage[place + 1 :], last]
@@ -134,7 +138,8 @@ class StorePartition:
         changes: dict[bytes, tuple[AnyPath, StoredValue | None]] = {}
         for version in self._chain[1]:
             with _naming(version.file("changelog")) as path:
-                changes.update((key, (path, value)) for key, value in Changelog.of(path).records())
+                log = self._newest_log if version == self.version else Changelog.of(path)
+                changes.update((key, (path, value)) for key, value in log.records())
         return changes
 
     def _values(

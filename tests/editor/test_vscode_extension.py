@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.pages import page_path
-from stateplan.editor.scripts import SHOW_PLAN
+from stateplan.editor.findings import SHOW_PLAN
 from stateplan.editor.server import Configuration
 
 FOLDER = Path(__file__).resolve().parents[2] / "integrations" / "vscode"

@@ -373,12 +373,8 @@ def test_a_ttl_of_a_running_job_takes_effect(spark: object, browser: Any, tmp_pa
         page.press("Enter")
         page.get_by_role("row", name=re.compile("1 h \u2192 1 s ada since micro-batch")).wait_for()
         page.get_by_role("button", name="TTL of group-aggregate: 1 s. Edit").wait_for()
-        page.wait_for_function(
-            "() => parseInt(document.querySelector('table[aria-label=States] tbody tr').children[8].textContent) > 0"
-        )
-        page.wait_for_function(
-            "() => document.querySelector('table[aria-label=States] tbody tr').children[2].textContent !== ''"
-        )
+        cells = "document.querySelector('table[aria-label=States] tbody tr').children"
+        page.wait_for_function(f"() => parseInt({cells}[8].textContent) > 0 && {cells}[2].textContent !== ''")
         assert "A TTL has changed" not in page.locator("main").inner_text(), "the rows are counted with the new TTL"
         page.get_by_role("button", name="Stop job").click()
         assert page.focused == "Keep it running"
