@@ -265,10 +265,10 @@ class StateplanServer(LanguageServer):
         self._log_bug(error, f"in {document.path.name}\n")
         return Insight()
 
-    def _log_bug(self, error: BaseException, where: str = "") -> None:
+    def _log_bug(self, error: BaseException, prefix: str = "") -> None:
         bug = StateplanError("BUG000", what=f"{type(error).__name__}: {error}"[:300])
         trace = "".join(traceback.format_exception(error))
-        self._log(lsp.MessageType.Error, f"[{bug.code}] {bug.message}\n{where}{trace}")
+        self._log(lsp.MessageType.Error, f"[{bug.code}] {bug.message}\n{prefix}{trace}")
 
     def _log(self, kind: lsp.MessageType, text: str) -> None:
         self.window_log_message(lsp.LogMessageParams(kind, text))

@@ -20,7 +20,6 @@ from stateplan.planner.algebra.relations import Rel, Sink
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.aggregates import (
     distinct_below_join,
-    filter_keys_of_groups,
     keep_names_of_filtered_groups,
     merge_aggregate_project,
     name_expanded_fields,
@@ -66,6 +65,11 @@ from stateplan.planner.passes.joins import (
     remove_join_below_project,
     semi_join_below_join,
     to_multi_joins,
+)
+from stateplan.planner.passes.keys_of_groups import (
+    filter_keys_of_groups,
+    keep_order_below_groups,
+    name_keys_in_conditions,
 )
 from stateplan.planner.passes.projects import (
     merge_projects,
@@ -205,6 +209,27 @@ _SIMPLIFY = (simplify_condition, push_join_expressions)
 _REDUCE_PROJECT = InTimeZone(reduce_project)
 _REDUCE = (InTimeZone(reduce_filter), _REDUCE_PROJECT, InTimeZone(reduce_join))
 
+_THROUGH = (
+    filter_into_join,
+    join_condition_push,
+    filter_through_aggregate,
+    filter_through_expand,
+    filter_through_project,
+    filter_through_union,
+    merge_filters,
+)
+"""What brings filters towards the sources."""
+
+
+def _push_conditions_on_keys(tree: Rel) -> Rel:
+    """Conditions on the MIN, MAX or AVG of a group key go towards the sources, if there are any."""
+    by_key = hep.sequence(tree, (name_keys_in_conditions,))
+    if by_key is tree:
+        return tree
+    out = hep.collection(hep.sequence(by_key, (derive_join_filters,)), (*_THROUGH, merge_projects))
+    return hep.sequence(out, (keep_order_below_groups,))
+
+
 PHASES: tuple[Phase, ...] = (
     Phase(
         "what Calcite builds at once",
@@ -255,17 +280,7 @@ PHASES: tuple[Phase, ...] = (
     Phase(
         "filters towards the sources",
         "collection",
-        (
-            filter_into_join,
-            join_condition_push,
-            filter_through_aggregate,
-            filter_through_expand,
-            filter_through_project,
-            filter_through_union,
-            merge_filters,
-            *_SIMPLIFY,
-            *_REDUCE,
-        ),
+        (*_THROUGH, *_SIMPLIFY, *_REDUCE),
         first=(derive_join_filters,),
         times=5,
     ),
@@ -315,6 +330,7 @@ PHASES: tuple[Phase, ...] = (
             merge_projects,
         ),
     ),
+    Phase("conditions on keys of groups", "whole", function=_push_conditions_on_keys),
     Phase("distinct rows below joins", "collection", (distinct_below_join,)),
     Phase(
         "unions and aggregates",

@@ -127,10 +127,12 @@ def prune_aggregate_calls(rel: Rel) -> Rel | None:
     field_map = {old: new for new, old in enumerate(left)}
     exprs = tuple(remap(e, field_map) for e in rel.exprs)
     new_aggregate = replace(aggregate, calls=calls)
-    if any(_reducible(c, distinct=True) for c in aggregate.calls):
+    if any(is_reducible(c, distinct=True) for c in aggregate.calls):
         new_calls, reduced = _taken_apart(new_aggregate, once=False)
         # Flink takes DISTINCT calls apart, too: they are two calls.
-        cost = len(new_calls) + sum(c.distinct and c.type.nullable and _reducible(c, distinct=True) for c in new_calls)
+        cost = len(new_calls) + sum(
+            c.distinct and c.type.nullable and is_reducible(c, distinct=True) for c in new_calls
+        )
         return replace(rel, input=reduced if cost < len(calls) else new_aggregate, exprs=exprs)
     return replace(rel, input=new_aggregate, exprs=exprs)
 
@@ -192,18 +194,13 @@ _OF_KEY = ("AVG", "MIN", "MAX")
 """Functions whose value is the key of the group, where they are of that key."""
 
 
-def filter_keys_of_groups(rel: Rel) -> Rel | None:
-    """A filter on a MIN or MAX that was taken for the key it is of goes below the grouping, which has no calls left."""
-    if not isinstance(rel, Filter) or not isinstance(rel.input, Aggregate):
-        return None
-    aggregate = rel.input
-    if aggregate.calls or not aggregate.group:
-        return None
-    condition = remap(rel.condition, aggregate.group.__getitem__)
-    return replace(aggregate, input=Filter(aggregate.input, condition))
+def is_key(c: AggCall, rel: Aggregate | GroupWindowAggregate) -> bool:
+    """Whether the value of a call is a key of the group."""
+    return c.function in _OF_KEY and c.args[0] in rel.group and c.filter < 0
 
 
-def _reducible(c: AggCall, distinct: bool = False) -> bool:
+def is_reducible(c: AggCall, distinct: bool = False) -> bool:
+    """Whether a call is an AVG or a SUM; with ``distinct`` those of DISTINCT too."""
     return c.function in ("AVG", "SUM") and (distinct or not c.distinct)
 
 
@@ -213,13 +210,13 @@ def reduce_aggregates(rel: Rel) -> Rel | None:
     if not isinstance(rel, (Aggregate, GroupWindowAggregate)):
         return None
     variances = any(c.function in VARIANCES for c in rel.calls)
-    if not variances and not any(_reducible(c) for c in rel.calls):
+    if not variances and not any(is_reducible(c) for c in rel.calls):
         return None
     new_calls, reduced = _taken_apart(rel, once=variances)
     return None if len(new_calls) >= len(rel.calls) and not variances else reduced
 
 
-def means_taken_apart(rel: Aggregate) -> Project:
+def means_taken_apart(rel: Aggregate | GroupWindowAggregate) -> Project:
     """AVG as SUM divided by COUNT, whether or not that leaves fewer calls."""
     return _taken_apart(rel, once=True)[1]
 
@@ -241,10 +238,10 @@ def _taken_apart(rel: Aggregate | GroupWindowAggregate, once: bool) -> tuple[lis
     for c in rel.calls:
         if c.function in VARIANCES:
             exprs.append(_variance(c, rel, add))
-        elif c.function in _OF_KEY and c.args[0] in rel.group and c.filter < 0 and not (c.distinct and not once):
+        elif is_key(c, rel) and (once or not c.distinct):
             key = rel.group.index(c.args[0])
             exprs.append(cast(InputRef(rel.fields[key][1], key), c.type))
-        elif not _reducible(c, once):
+        elif not is_reducible(c, once):
             exprs.append(InputRef(c.type, add(c)))
         else:
             exprs.append(_reduced(c, rel, add, once=once))

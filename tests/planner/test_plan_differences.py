@@ -29,6 +29,13 @@ def node(description: str, output: str = "ROW<`a` INT, `x` INT>", **more: Any) -
         ),
         (node("Calc(select=[a, (a + 1) AS x])"), node("Calc(select=[a, (a + 2) AS x])"), ""),
         (node("Calc(select=[a])"), node("Calc(select=[a])", "ROW<`a` INT, `x` BIGINT>"), ""),
+        (
+            node("Calc(select=[a, x, f(b, a) AS c], where=[(a > 1)])"),
+            node("Calc(select=[a, f(b, a) AS c], where=[(a > 1)])", "ROW<`a` INT>"),
+            "only columns that nobody reads differ",
+        ),
+        (node("Calc(select=[a, f(b) AS c])"), node("Calc(select=[a, f(a) AS c])", "ROW<`a` INT>"), ""),
+        (node("Calc(select=[a, x], where=[(a > 1)])"), node("Calc(select=[a], where=[(a > 2)])", "ROW<`a` INT>"), ""),
         (node(f"Scan(fields=[a]{HINT})"), node("Scan(fields=[a])"), "an alias is shown as a hint"),
         (node(f"Scan(fields=[a]{HINT})"), node("Scan(fields=[a], limit=[1])"), ""),
         (
