@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]  # the suite kills the JVM of a gateway: tests/gateway/test_restarts.py
 
 PROGRAM = """
 import json, sys, time, psutil

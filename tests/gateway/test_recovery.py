@@ -23,7 +23,7 @@ pytestmark = pytest.mark.spark
 
 FILES, ROWS = 30, 50
 """Of the job that is killed: a file is a micro-batch."""
-RACING = 6
+RACING = 3
 """So many statements are being submitted when the kill comes, a moment after the other."""
 
 TABLES = """
