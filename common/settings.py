@@ -33,6 +33,9 @@ _MINI_BATCH = "every micro-batch is a mini-batch"
 _BATCH = "it applies to batch queries"
 _OWN = "it applies to Flink's own operators"
 
+TRACED = "telemetry.opentelemetry.enabled"
+"""The option that sends traces, metrics and logs of jobs."""
+
 # fmt: off
 _ROWS: tuple[Option, ...] = (
     # state and plans
@@ -131,6 +134,12 @@ _ROWS: tuple[Option, ...] = (
            default="stateplan"),
     Option("lineage.openlineage.interval", _DURATION, "Time between the running events of a job.", default=60_000,
            minimum=1),
+    Option(TRACED, _BOOLEAN, "Whether jobs send traces, metrics and logs over OTLP. Needs the extra `opentelemetry`. "
+           "See [OpenTelemetry](opentelemetry.md).", default=False),
+    Option("telemetry.opentelemetry.endpoint", _STRING, "Address of the receiver of OTLP over HTTP, such as "
+           "`http://collector:4318`. Default: the variables of OpenTelemetry, or port 4318 of this machine."),
+    Option("telemetry.opentelemetry.signals", _STRING, "What jobs send, comma-separated.",
+           default="traces,metrics,logs"),
     Option("slot.request.timeout", _DURATION, "How long a job waits for an executor of a Spark cluster before it "
            "fails.", default=300_000, minimum=1),
     Option("heartbeat.interval", _DURATION, "How often the driver connects to the hosts of a cluster to check that "

@@ -110,6 +110,7 @@ class Run:
             report_blobs = run_batch(frame, self.metrics.info.name, self._many_reports, self.tweaks)
             self._still_ours()
             sink_reports = reports(report_blobs)
+            self.metrics.commit()
             self.sinks.commit(sink_reports, batch_id)
             self.readers.end(batch_id, for_driver(sink_reports))
             record = self.metrics.end(batch_id)

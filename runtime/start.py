@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from stateplan.common.errors import CheckpointError, OptionError
 from stateplan.common.files import absolute
 from stateplan.common.secrets import Environment, Secrets
-from stateplan.common.settings import is_batch
+from stateplan.common.settings import TRACED, is_batch, value
 from stateplan.connectors.registry import clashing_names
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import environment_of
@@ -276,7 +276,7 @@ def _run(
     job, options, tell = parts.job, submission.options, submission.tell
     info = job_info(submission.graph, job, options, checkpoint.next_batch())
     cache = cache_settings(options, tell, is_shared=not place.elsewhere)
-    counters = SparkCounters(spark, None if place.elsewhere else _live_folder())
+    counters = SparkCounters(spark, None if place.elsewhere else _live_folder(), value(options, TRACED))
     metrics = JobMetrics(info, counters, checkpoint, tell, submission.limits)
     with contextlib.suppress(CheckpointError):
         parts.sources.recall(recent_metrics(checkpoint.folder) if info.first_batch else ())

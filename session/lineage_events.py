@@ -9,10 +9,7 @@ Source: https://openlineage.io/docs/spec/object-model and the schemas of its fac
 
 from __future__ import annotations
 
-import atexit
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -41,13 +38,12 @@ from openlineage.client.transport.noop import NoopTransport
 from openlineage.client.uuid import generate_new_uuid
 
 from stateplan.common.errors import OptionError, RunError
-from stateplan.common.files import first_line
 from stateplan.common.readable import hex_id
-from stateplan.common.redaction import redacted, without
 from stateplan.common.release import installed_version
 from stateplan.common.secrets import Secrets, resolve_references
 from stateplan.common.settings import is_batch, value
 from stateplan.plans.column_lineage import Uses
+from stateplan.session.job_followers import PATIENCE, JobFollower, problem_of
 from stateplan.session.lineage_tables import LineageTable, PlanLineage
 
 if TYPE_CHECKING:
@@ -61,9 +57,6 @@ TRANSPORT = "lineage.openlineage.transport."
 PRODUCER = "urn:stateplan"
 SCHEMAS = "urn:stateplan:lineage"
 """What the ids of the schemas of our facets begin with: the files ``docs/operate/lineage/*.json``."""
-
-PATIENCE = 5.0
-"""How long the end of the process waits for the last events, s; a fifth of it if the server has not been reached."""
 
 _ENDS = {"FINISHED": RunState.COMPLETE, "FAILED": RunState.FAIL, "CANCELED": RunState.ABORT}
 
@@ -127,7 +120,7 @@ def lineage_events(options: Mapping[str, str], tell: Callable[[str], None] | Non
         client = OpenLineageClient(config={"transport": settings} if settings else None)
         is_unset = isinstance(client.transport, ConsoleTransport) and not client.config.transport
     except Exception as error:
-        raise OptionError("OPT177", problem=_problem(error)) from error
+        raise OptionError("OPT177", problem=problem_of(error)) from error
     if is_unset:
         raise OptionError("OPT177", problem="OpenLineage's client has no transport")
     return None if isinstance(client.transport, NoopTransport) else LineageEvents(client, options, tell)
@@ -140,11 +133,6 @@ def _scalar(text: str) -> Any:
     with suppress(ValueError):
         return float(text)
     return text
-
-
-def _problem(error: BaseException) -> str:
-    """A failure of the client, in a line."""
-    return f"{type(error).__name__}: {first_line(error)}"
 
 
 class LineageEvents:
@@ -174,10 +162,7 @@ class LineageEvents:
             record: its record, with its plan.
             secrets: what must not be in any event.
         """
-        try:
-            _Follower(self, job, record, secrets).start()
-        except RuntimeError as error:  # no further thread can be started
-            self.report(_problem(error))
+        _Follower(self, job, record, secrets).start()
 
     def report(self, problem: str) -> None:
         """Tells the user why an event was lost."""
@@ -185,61 +170,33 @@ class LineageEvents:
             self._tell(str(RunError("RUN179", problem=problem)))
 
 
-class _Follower:
-    """The thread of a job.
-
-    Attributes:
-        thread: the thread.
-    """
+class _Follower(JobFollower):
+    """The thread of a job."""
 
     def __init__(self, events: LineageEvents, job: Job, record: JobRecord, secrets: Secrets) -> None:
-        self._events, self._job, self._record, self._secrets = events, job, record, secrets
+        super().__init__(job, "lineage", secrets, events.report)
+        self._events, self._record = events, record
         self._run_id = str(generate_new_uuid())
         self._started = datetime.now(UTC)
         self._reported_rows: dict[int, int] = {}
         self._lineage: tuple[str, PlanLineage] | None = None
-        self._over = threading.Event()
-        self._is_reached = True
-        self._has_reported = False
-        self.thread = threading.Thread(target=self._run, name=f"lineage of {job.job_id}", daemon=True)
 
-    def start(self) -> None:
-        if not _followers:
-            atexit.register(_finish)
-        _followers[:] = [follower for follower in _followers if follower.thread.is_alive()]
-        _followers.append(self)
-        self.thread.start()
-        self._job.when_over(lambda job: self._over.set())
-
-    def wait(self, until: float) -> None:
-        """Waits for the last event of a job that has ended. What is not sent until then is lost."""
-        if self._over.is_set():
-            latest = until if self._is_reached else min(until, time.monotonic() + PATIENCE / 5)
-            self.thread.join(max(0.0, latest - time.monotonic()))
-            if self.thread.is_alive() and not self._has_reported:
-                self._events.report("no answer when the process ended")
-
-    def _run(self) -> None:
+    def run(self) -> None:
         self._emit(RunState.START, self._started)
-        while not self._over.wait(self._events.interval):
+        while not self.over.wait(self._events.interval):
             self._emit(RunState.RUNNING, datetime.now(UTC))
-        self._emit(_ENDS[self._job.status.value], datetime.now(UTC))
+        self._emit(_ENDS[self.job.status.value], datetime.now(UTC))
         with suppress(Exception):
             self._events.client.close(PATIENCE)
 
     def _emit(self, state: RunState, instant: datetime) -> None:
         try:
-            rows = {} if state is RunState.START else _rows(self._job)
+            rows = {} if state is RunState.START else _rows(self.job)
             self._events.client.emit(self._event(state, instant, rows))
-            self._reported_rows, self._is_reached = rows, True
+            self._reported_rows, self.is_reached = rows, True
         except Exception as error:  # whatever it is, the job must not notice
-            self._is_reached = False
-            if not self._has_reported:
-                self._has_reported = True
-                self._events.report(self._hide(_problem(error)))
-
-    def _hide(self, text: str) -> str:
-        return without(redacted(text), self._secrets.values.values())
+            self.is_reached = False
+            self.report(self.hide(problem_of(error)))
 
     def _event(self, state: RunState, instant: datetime, totals: Mapping[int, int]) -> RunEvent:
         """An event.
@@ -254,7 +211,7 @@ class _Follower:
             eventTime=instant.isoformat(timespec="milliseconds"),
             eventType=state,
             run=Run(self._run_id, self._run_facets(lineage)),
-            job=EventJob(self._events.namespace, self._hide(self._record.name), self._job_facets(lineage)),
+            job=EventJob(self._events.namespace, self.hide(self._record.name), self._job_facets(lineage)),
             inputs=[_input(table, rows) for table in lineage.inputs],
             outputs=[_output(table, rows, lineage) for table in lineage.outputs],
             producer=PRODUCER,
@@ -268,20 +225,20 @@ class _Follower:
         return self._lineage[1]
 
     def _job_facets(self, lineage: PlanLineage) -> dict[str, JobFacet]:
-        kind = "BATCH" if self._job.bounded or is_batch(self._events.options) else "STREAMING"
+        kind = "BATCH" if self.job.bounded or is_batch(self._events.options) else "STREAMING"
         facets: dict[str, JobFacet] = {
             "jobType": job_type_job.JobTypeJobFacet(kind, "STATEPLAN", "QUERY", producer=PRODUCER),
             "stateplan_plan": PlanJobFacet(lineage.plan_hash, producer=PRODUCER),
         }
         statement = lineage.sql or self._record.statement
         if statement:
-            facets["sql"] = sql_job.SQLJobFacet(self._hide(statement), dialect="flink", producer=PRODUCER)
+            facets["sql"] = sql_job.SQLJobFacet(self.hide(statement), dialect="flink", producer=PRODUCER)
         return facets
 
     def _run_facets(self, lineage: PlanLineage) -> dict[str, RunFacet]:
-        job, version = self._job, installed_version()
+        job, version = self.job, installed_version()
         first_batch = job.view.info.first_batch
-        checkpoint = None if job.checkpoint is None else self._hide(str(job.checkpoint))
+        checkpoint = None if job.checkpoint is None else self.hide(str(job.checkpoint))
         facets: dict[str, RunFacet] = {
             "processing_engine": processing_engine_run.ProcessingEngineRunFacet(
                 version, "stateplan", version, producer=PRODUCER
@@ -291,22 +248,11 @@ class _Follower:
                 hex_id(job.job_id), checkpoint, first_batch - 1 if first_batch else None, producer=PRODUCER
             ),
         }
-        if job.error is not None and self._over.is_set():
+        if job.error is not None and self.over.is_set():
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(
-                self._hide(f"[{job.error.code}] {job.error.message}"), "SQL", producer=PRODUCER
+                self.hide(f"[{job.error.code}] {job.error.message}"), "SQL", producer=PRODUCER
             )
         return facets
-
-
-_followers: list[_Follower] = []
-"""Those of jobs whose events are not all sent."""
-
-
-def _finish() -> None:
-    """At the end of the process: waits for the last events of jobs that have ended, but not for long."""
-    until = time.monotonic() + PATIENCE
-    for follower in list(_followers):
-        follower.wait(until)
 
 
 def _rows(job: Job) -> dict[int, int]:

@@ -79,7 +79,7 @@ class PlanLineage:
             table = table_of(node)
             if table is None:
                 continue
-            datasets[node.id] = _datasets(table, namespace)
+            datasets[node.id] = table_datasets(table, namespace)
             columns = _columns(table)
             fields: dict[str, Uses] = {}
             rows: Uses = {}
@@ -124,7 +124,8 @@ def _add(tables: list[LineageTable], more: LineageTable) -> None:
     tables.append(more)
 
 
-def _datasets(table: ContextResolvedTable, namespace: str) -> tuple[Dataset, ...]:
+def table_datasets(table: ContextResolvedTable, namespace: str) -> tuple[Dataset, ...]:
+    """The data of a table, whose names have no passwords. Without names, that of the table, in ``namespace``."""
     options = (table.resolved_table.options if table.resolved_table is not None else None) or {}
     connector = known_connector(options)
     names = () if connector is None else connector.datasets(options)

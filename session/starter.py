@@ -12,7 +12,6 @@ from stateplan.common.errors import CheckpointError
 from stateplan.common.settings import Configuration, of_mode, value
 from stateplan.common.types import BIGINT
 from stateplan.common.zone import local_time_zone
-from stateplan.connectors.extras import require
 from stateplan.connectors.results import ResultChannel
 from stateplan.execnodes.node_tables import table_of, with_secrets
 from stateplan.planner.catalog.manager import CatalogManager
@@ -21,6 +20,7 @@ from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.runtime.failures import coded_error
 from stateplan.session.compiler import Compiler
 from stateplan.session.host import Host
+from stateplan.session.job_reports import job_reports
 from stateplan.session.jobs import JobRecord, Jobs
 from stateplan.session.plan_secrets import clear_text_notes, hide_secrets, without_secrets
 from stateplan.session.results import ResultKind, TableResult, distinct_names
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from stateplan.runtime.spark.session import SparkSession
     from stateplan.runtime.start import Submission
     from stateplan.session.evolution_preview import EvolutionPreview
-    from stateplan.session.lineage_events import LineageEvents
 
 Around: TypeAlias = AbstractContextManager[None]
 """What is done around the start of a job."""
@@ -478,13 +477,13 @@ class JobStarter:
         options = of_mode(self.config.to_dict())
         self._check(graph, options, secrets)
         limits = limits_of(document, options, not is_query)
-        events = None if is_query else self._lineage_events(options)
+        reports = [] if is_query else job_reports(options, self.console)
         may_run_here = is_query or (limits is None and not self.jobs.are_durable)
         job = self._start_here(graph, options, secrets, record, is_query=is_query) if may_run_here else None
         if job is None:
             job = self._start_in_spark(document, graph, options, limits, notes, record, secrets)
-        if events is not None:
-            events.follow(job, record, secrets)
+        for one in reports:
+            one.follow(job, record, secrets)
         return job
 
     def _start_in_spark(
@@ -528,15 +527,6 @@ class JobStarter:
             spark_job = execute(submission)
         self.jobs.add(spark_job, record)
         return spark_job
-
-    def _lineage_events(self, options: Mapping[str, str]) -> LineageEvents | None:
-        """What sends lineage events, where they are switched on. Raises OptionError OPT122, OPT177."""
-        if not value(options, "lineage.openlineage.enabled"):
-            return None
-        require("openlineage", "openlineage.client", "the option 'lineage.openlineage.enabled'")
-        from stateplan.session.lineage_events import lineage_events
-
-        return lineage_events(options, self.console)
 
     def _start_here(
         self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets, record: JobRecord, *, is_query: bool

@@ -25,7 +25,7 @@ ANY_MODULE = "*"
 _PATH_WORDS = frozenset({"path", "keytab", "dir", "directory", "file", "folder", "location", "url", "uri", "warehouse"})
 _OPTIONS_OF_CODE = (
     *("spark.", "metrics.reporter", "pipeline.jars", "pipeline.classpaths", "python.", "user."),
-    "lineage.openlineage.transport",
+    *("lineage.openlineage.transport", "telemetry.opentelemetry.endpoint"),
 )
 """Options that start programs, load code, open ports or send to servers."""
 _COMMANDS = (".cmd", ".command", "ssl.providers")

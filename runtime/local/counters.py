@@ -5,17 +5,25 @@ from __future__ import annotations
 import threading
 
 from stateplan.runtime.metrics.figures import Figures, add_all, add_figures
+from stateplan.runtime.metrics.timing import stamp
 
 
 class LocalCounters:
-    """Adds up figures; :class:`runtime.metrics.counters.SparkCounters` does so for Spark."""
+    """Adds up figures; :class:`runtime.metrics.counters.SparkCounters` does so for Spark.
 
-    def __init__(self) -> None:
+    Args:
+        is_timed: whether figures say when they were made, for traces.
+    """
+
+    def __init__(self, is_timed: bool = False) -> None:
+        self.is_timed = is_timed
         self._current: Figures = {}
         self._lock = threading.Lock()
 
     def add(self, uid: str, figures: dict[str, float]) -> None:
         """Adds figures to those of an operator."""
+        if self.is_timed:
+            stamp(figures)
         with self._lock:
             add_figures(self._current.setdefault(uid, {}), figures)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from stateplan.common.errors import RunError, find_encoded
 from stateplan.common.roots import hold
 from stateplan.common.secrets import Secrets
+from stateplan.common.settings import TRACED, value
 from stateplan.connectors.registry import clashing_names
 from stateplan.connectors.retries import interruptible
 from stateplan.execnodes.graph import ExecGraph
@@ -51,13 +52,19 @@ class LocalJob(Job):
         info: what its figures are about.
         tell: receives notes for the user, a line each.
         on_progress: see :meth:`Job.wait`.
+        is_timed: whether records say when their parts ran, for traces.
     """
 
     def __init__(
-        self, graph: JobGraph, info: JobInfo, tell: Callable[[str], None], on_progress: OnProgress | None = None
+        self,
+        graph: JobGraph,
+        info: JobInfo,
+        tell: Callable[[str], None],
+        on_progress: OnProgress | None = None,
+        is_timed: bool = False,
     ) -> None:
         super().__init__(str(uuid.uuid4()), True, None, on_progress)
-        counters = LocalCounters()
+        counters = LocalCounters(is_timed)
         self._graph = graph
         self._levels = LocalLevels(graph, counters, self._check)
         self._sinks = SinkDriver(graph.sinks)
@@ -103,9 +110,11 @@ class LocalJob(Job):
         hold(graph.roots)
         number, has_ended = -1, False
         try:
+            self._metrics.plan()
             for number, part in enumerate(micro_batches(graph)):
                 self._batch(number, part)
                 has_ended = part.ends
+                self._metrics.plan()
             if graph.event_time and not has_ended:
                 self._batch(number + 1, BatchInput(end_of_time(graph), {}, True))
             self._notices.at_end(self._metrics.pending, keeps_checkpoint=False)
@@ -128,6 +137,7 @@ class LocalJob(Job):
         slots = [self._graph.sink_slot(i) for i in range(len(writers))]
         reports = write_blobs(writers, number, slots, self._levels.play(blobs), self._levels.micro_batch.counters)
         self._check()
+        self._metrics.commit()
         self._sinks.commit(reports, number)
         self._readers.end(number, for_driver(reports))
         self._metrics.end(number)
@@ -179,4 +189,4 @@ def execute_locally(
     tell = console or (lambda text: None)
     for sentence in clashing_names():
         tell(sentence)
-    return LocalJob(job, job_info(graph, job, options, 0), tell, on_progress)
+    return LocalJob(job, job_info(graph, job, options, 0), tell, on_progress, value(options, TRACED))

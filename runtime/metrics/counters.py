@@ -15,6 +15,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from stateplan.runtime.metrics.figures import Figures, add_all
 from stateplan.runtime.metrics.live import Attempt, LiveFigures, clear, live_figures
+from stateplan.runtime.metrics.timing import stamp
 from stateplan.runtime.spark.tasks import micro_batch
 
 if TYPE_CHECKING:
@@ -40,19 +41,23 @@ class SparkTaskCounters:
     Args:
         accumulator: brings them to the driver.
         folder: where those of running tasks are left; None if the driver would not find them.
+        is_timed: whether figures say when they were made, for traces.
     """
 
-    def __init__(self, accumulator: Any, folder: str | None = None) -> None:
+    def __init__(self, accumulator: Any, folder: str | None = None, is_timed: bool = False) -> None:
         self._accumulator = accumulator
         self._folder = folder
+        self._is_timed = is_timed
         self._live = None if folder is None else LiveFigures(folder)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return SparkTaskCounters, (self._accumulator, self._folder)
+        return SparkTaskCounters, (self._accumulator, self._folder, self._is_timed)
 
     def add(self, uid: str, figures: dict[str, float]) -> None:
         """Adds figures to those of an operator."""
         attempt = _this_attempt()
+        if self._is_timed:
+            stamp(figures)
         self._accumulator.add({attempt: {uid: figures}})
         if self._live is not None:
             self._live.add(attempt, uid, figures)
@@ -69,15 +74,17 @@ class SparkCounters:
     Args:
         spark: the session of the job.
         folder: where workers leave the figures of running tasks, if they run on this machine.
+        is_timed: whether figures say when they were made, for traces.
 
     Attributes:
         tasks: what workers count with.
     """
 
-    def __init__(self, spark: SparkSession, folder: str | None = None) -> None:
+    def __init__(self, spark: SparkSession, folder: str | None = None, is_timed: bool = False) -> None:
+        self.is_timed = is_timed
         self._accumulator: Any = spark.sparkContext.accumulator({}, _FiguresParam())
         self._folder = folder
-        self.tasks = SparkTaskCounters(self._accumulator, folder)
+        self.tasks = SparkTaskCounters(self._accumulator, folder, is_timed)
 
     def begin(self) -> None:
         """A micro-batch begins: what came before is no longer of interest."""

@@ -38,7 +38,11 @@ FIGURES: dict[str, str] = {
 }
 """The figures that are summed up over key groups, tasks and micro-batches: name to what it means."""
 
-LATEST = frozenset({"watermark_ms", "now_ms"})
+SPAN_BEGIN, SPAN_END = "span_begin", "span_end"
+"""When an operator ran in a micro-batch, ms since 1970; the begin is negative, so that of the smallest the largest is
+taken. Only there for traces: see :mod:`runtime.metrics.timing`."""
+
+LATEST = frozenset({"watermark_ms", "now_ms", SPAN_BEGIN, SPAN_END})
 """Figures of which the largest counts."""
 
 PENDING = "waiting"

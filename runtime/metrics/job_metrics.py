@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stateplan.common.errors import CheckpointError
@@ -22,6 +23,7 @@ from stateplan.runtime.metrics.figures import PENDING, Figures, add_all, take_pa
 from stateplan.runtime.metrics.log import FOLDER, MetricsLog, read_job, read_metrics, recent_metrics
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize, StateTotals
 from stateplan.runtime.metrics.state_uses import StateUses
+from stateplan.runtime.metrics.timing import BatchTiming, take_intervals
 from stateplan.runtime.metrics.view import JobView
 
 if TYPE_CHECKING:
@@ -54,7 +56,8 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
         count = max((t.slot + 1 for t in spec.kernel.tables), default=0)
         names = graph.node(spec.node).state_names
         states = (*names, *(f"state-{i}" for i in range(len(names), count)))[:count]
-        operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, job.slot(number, 0)))
+        slot = job.slot(number, 0)
+        operators.append(OperatorInfo(spec.uid, spec.node, "operator", spec.name, states, slot, spec.level))
     sinks = [sink for sink in job.sinks if sink.node != AUDIT and sink.is_open(job.active_plan)]
     closed_nodes = {sink.node for sink in job.sinks} - {sink.node for sink in sinks}
     for sink in sinks:
@@ -68,7 +71,13 @@ def job_info(graph: ExecGraph, job: JobGraph, options: Mapping[str, str], first_
 
 
 class BatchCounters(Protocol):
-    """What a micro-batch is counted with: the figures of its tasks."""
+    """What a micro-batch is counted with: the figures of its tasks.
+
+    Attributes:
+        is_timed: whether figures say when they were made, for traces.
+    """
+
+    is_timed: bool
 
     def begin(self) -> None:
         """A micro-batch begins."""
@@ -98,6 +107,7 @@ class JobMetrics:
         parts: the parts of the last micro-batch, the watermarks of the parts of aligned sources: source uid -> part ->
             ms.
         pending: by operator uid, how much of what waits for the clock there is, over bounded input.
+        thread: the id of the thread that runs micro-batches; None before the first.
 
     Args:
         info: what the records are about.
@@ -125,6 +135,7 @@ class JobMetrics:
         self.first: float | None = None
         self.parts: Mapping[str, Mapping[str, int]] = {}
         self.pending: dict[str, int] = {}
+        self.thread: int | None = None
         self._tell = tell
         self._limits = limits
         self._lock = threading.RLock()
@@ -138,6 +149,8 @@ class JobMetrics:
             self._folder = checkpoint.folder
         self._totals = StateTotals(states, base)
         self._open_batch: BatchMetrics | None = None
+        self._planning: float | None = None
+        self._committing = 0.0
 
     def _base(self, checkpoint: Checkpoint) -> Mapping[str, StateSize] | None:
         """The state that the run finds; None when the records do not say."""
@@ -182,8 +195,17 @@ class JobMetrics:
         self.settle(query)
         self.counters.begin()
         self.begun = batch
+        self.thread = threading.get_ident()
         self.current_batch = (batch, time.time_ns() // 1_000_000, time.perf_counter())
         self.first = self.first or self.current_batch[2]
+
+    def plan(self) -> None:
+        """The next micro-batch is about to be planned. Of a job of Spark, Spark says when."""
+        self._planning = 1000 * time.time()
+
+    def commit(self) -> None:
+        """The tasks of the micro-batch in hand have ended, and its sinks are about to be committed."""
+        self._committing = time.time()
 
     def end(self, batch: int) -> BatchMetrics:
         """The sinks of micro-batch ``batch`` have been committed."""
@@ -191,6 +213,7 @@ class JobMetrics:
         _, start_time, began = self.current_batch
         with self._lock:
             operators = self.counters.end(batch)
+            intervals = take_intervals(operators)
             ages = take_ages(operators)
             self.pending |= {uid: int(f.pop(PENDING)) for uid, f in operators.items() if PENDING in f}
             add_all(self.total, operators)
@@ -200,6 +223,10 @@ class JobMetrics:
         marks = {uid: int(f.pop("watermark_ms")) for uid, f in operators.items() if "watermark_ms" in f}
         ms = 1000 * (time.perf_counter() - began)
         record = BatchMetrics(batch, now, start_time, ms, operators, self._totals.sizes(), marks, ages=ages)
+        if self.counters.is_timed:
+            end = 1000 * time.time()
+            record.timing = BatchTiming(end - ms, end, 1000 * self._committing, intervals, self._planning)
+            self._planning = None
         if self._limits is not None:
             record.budgets = self._limits.shares(record)
         self.recent.append(record)
@@ -220,6 +247,8 @@ class JobMetrics:
                 return  # another thread was here
             self._open_batch = None
             if progress.batchId == record.batch:
+                if record.timing is not None:
+                    record.timing.planning = 1000 * datetime.fromisoformat(progress.timestamp).timestamp()
                 record.spark = {name: float(ms) for name, ms in progress.durationMs.items()}
                 self._write(lambda log: log.annotate(record.batch, record.spark))
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, ConfigDict, PlainSerializer, TypeAdapter
+from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAdapter
 from pydantic.alias_generators import to_camel
 
 from stateplan.runtime.metrics.ages import Ages, Histogram, add_ages
 from stateplan.runtime.metrics.figures import Figures, add_all, add_figures, split_name
+from stateplan.runtime.metrics.timing import BatchTiming
 
 _GROWTH = ("state_rows", "state_bytes", "state_runs")
 
@@ -80,6 +81,7 @@ class BatchMetrics:
         slowest_ms: the longest of them.
         budgets: by the name of a limit of state, the share of it that is used.
         ages: by operator uid and ``<state>.<use>``, how old rows of state were when they were used.
+        timing: when its parts ran, for traces. Not in JSON; None without traces.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _CAMEL
@@ -96,6 +98,7 @@ class BatchMetrics:
     slowest_ms: float = 0.0
     budgets: dict[str, float] = field(default_factory=dict)
     ages: Annotated[Ages, PlainSerializer(_as_texts), BeforeValidator(_of_texts)] = field(default_factory=dict)
+    timing: Annotated[BatchTiming | None, Field(exclude=True)] = None
 
     def __post_init__(self) -> None:
         self.slowest_ms = self.slowest_ms or self.ms
@@ -128,6 +131,7 @@ class BatchMetrics:
             ages=add_ages(add_ages({}, self.ages), later.ages),
             spark=spark,
             batches=self.batches + later.batches,
+            timing=None,
             slowest_ms=max(self.slowest_ms, later.slowest_ms),
         )
 
@@ -187,6 +191,7 @@ class OperatorInfo:
         name: for people.
         states: names of its state entries, in the order of the plan.
         slot: the first of its slots of state; -1 without state.
+        level: of an operator with state, how many shuffles are in front of it; else 0.
     """
 
     uid: str
@@ -195,6 +200,7 @@ class OperatorInfo:
     name: str
     states: tuple[str, ...] = ()
     slot: int = -1
+    level: int = 0
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,7 @@ def test_no_option_of_a_session_or_of_a_statement_does(confined: Confined, names
         "python.files",
         "metrics.reporters",
         "lineage.openlineage.transport.url",
+        "telemetry.opentelemetry.endpoint",
     ):
         assert "[GW013]" in confined.run(f"SET '{key}' = 'x'")
         assert "[GW013]" in confined.run("SHOW TABLES", executionConfig={key: "x"})
@@ -341,6 +342,8 @@ NO_PATHS = {
         "table.local-time-zone",
         "pipeline.name",
         "lineage.openlineage.namespace",
+        "telemetry.opentelemetry.endpoint",
+        "telemetry.opentelemetry.signals",
         "table.exec.uid.format",
     ),
     *("basic-auth.credentials-source", "basic-auth.user-info", "bearer-auth.credentials-source"),

@@ -201,9 +201,9 @@ env.execute_sql("INSERT INTO t VALUES (1)").wait()
 def test_the_end_of_the_process_does_not_wait_for_long(server: LineageServer) -> None:
     server.seconds = 60
     code = f"""
-import stateplan.session.lineage_events as events
+import stateplan.session.job_followers as followers
 from stateplan.session.environment import TableEnvironment
-events.PATIENCE = 0.2
+followers.PATIENCE = 0.2
 env = TableEnvironment.create({options_for(server.url)!r})
 env.execute_sql("CREATE TABLE t (k INT) WITH ('connector' = 'blackhole')")
 env.execute_sql("INSERT INTO t VALUES (1)").wait()
