@@ -10,11 +10,14 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scripts.lint_docs import lint_rules
 from scripts.pages import ROOT, linked
 from scripts.pictures import PICTURES
+
+if TYPE_CHECKING:
+    from stateplan.runtime.metrics.registry import Metric
 
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.S)
 
@@ -31,6 +34,20 @@ def figures() -> str:
     from stateplan.runtime.metrics.figures import FIGURES
 
     return _table(("figure", "meaning"), ((f"`{name}`", text) for name, text in FIGURES.items()))
+
+
+def metrics() -> str:
+    """The metrics that Prometheus and OTLP get."""
+    from stateplan.runtime.metrics.registry import JOB_LABELS, METRICS, OPERATOR_LABELS, TASK_LABELS
+
+    owners = {OPERATOR_LABELS: "operator", TASK_LABELS: "task", JOB_LABELS: "job"}
+
+    def row(metric: Metric) -> tuple[str, ...]:
+        labels = next(labels for labels in owners if metric.labels[: len(labels)] == labels)
+        more = (f"`{label}`" for label in metric.labels[len(labels) :])
+        return f"`{metric.name}`", metric.kind.value, ", ".join([owners[labels], *more]), metric.text.rstrip(".")
+
+    return _table(("metric", "type", "of", "meaning"), map(row, METRICS))
 
 
 # ---- errors ----------------------------------------------------------------------------------------------------
@@ -297,6 +314,7 @@ PARTS: dict[str, Callable[[], str]] = {
         errors,
         exit_codes,
         figures,
+        metrics,
         review_comment,
         connectors,
         formats,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from stateplan.common.settings import TRACED, value
@@ -19,6 +19,9 @@ _LINEAGE = "lineage.openlineage.enabled"
 class Reporting(Protocol):
     """Reports about jobs to one other system."""
 
+    def hear(self, note: str) -> None:
+        """The job that is being started, or runs, tells its user something."""
+
     def follow(self, job: Job, record: JobRecord, secrets: Secrets) -> None:
         """Reports about a job that has just been started, until it has ended.
 
@@ -29,12 +32,39 @@ class Reporting(Protocol):
         """
 
 
-def job_reports(options: Mapping[str, str], tell: Callable[[str], None] | None) -> list[Reporting]:
+class JobReports:
+    """Who reports about a job that is about to start.
+
+    Args:
+        reports: all of them.
+        tell: gets notes for the user.
+
+    Attributes:
+        tell: gets notes for the user, and hands them to all reports.
+    """
+
+    def __init__(self, reports: Sequence[Reporting], tell: Callable[[str], None] | None) -> None:
+        self._reports, self._tell = reports, tell
+        self.tell = self._tell_all if reports else tell
+
+    def _tell_all(self, note: str) -> None:
+        if self._tell is not None:
+            self._tell(note)
+        for one in self._reports:
+            one.hear(note)
+
+    def follow(self, job: Job, record: JobRecord, secrets: Secrets) -> None:
+        """As :meth:`Reporting.follow`."""
+        for one in self._reports:
+            one.follow(job, record, secrets)
+
+
+def job_reports(options: Mapping[str, str], tell: Callable[[str], None] | None) -> JobReports:
     """What the options of a session switch on; by default nothing.
 
     Args:
         options: the options.
-        tell: gets warnings for the user.
+        tell: gets notes for the user.
 
     Raises:
         OptionError: OPT122, an extra is not installed; OPT177, OPT178, it cannot be set up.
@@ -51,4 +81,4 @@ def job_reports(options: Mapping[str, str], tell: Callable[[str], None] | None) 
         from stateplan.session.telemetry import telemetry_of
 
         reports.append(telemetry_of(options, tell))
-    return [one for one in reports if one is not None]
+    return JobReports([one for one in reports if one is not None], tell)

@@ -164,6 +164,9 @@ class LineageEvents:
         """
         _Follower(self, job, record, secrets).start()
 
+    def hear(self, note: str) -> None:
+        """Nothing: no event has notes."""
+
     def report(self, problem: str) -> None:
         """Tells the user why an event was lost."""
         with suppress(Exception):

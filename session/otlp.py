@@ -10,11 +10,16 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk._logs import ReadableLogRecord
+from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
 from opentelemetry.sdk.environment_variables import OTEL_SDK_DISABLED
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult, MetricsData
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
@@ -23,6 +28,7 @@ from stateplan.common.errors import OptionError, nearest
 from stateplan.common.release import installed_version
 from stateplan.common.secrets import resolve_references
 from stateplan.common.settings import value
+from stateplan.session.job_followers import JobFollower
 
 ENDPOINT = "telemetry.opentelemetry.endpoint"
 SIGNALS = "telemetry.opentelemetry.signals"
@@ -31,19 +37,6 @@ _SIGNALS = ("traces", "metrics", "logs")
 _PROTOCOL = "http/protobuf"
 
 E = TypeVar("E")
-
-
-class Watch(Protocol):
-    """Hears whether what a job sends arrives. Called in the threads of the SDK."""
-
-    def accept(self, count: int) -> None:
-        """So many items have arrived."""
-
-    def delay(self) -> None:
-        """An attempt has failed. Others may follow."""
-
-    def lose(self, problem: str) -> None:
-        """Items are lost, and why."""
 
 
 @dataclass(frozen=True)
@@ -109,29 +102,52 @@ def _is_on(signal: str) -> bool:
     return exporter == "otlp"
 
 
-def job_resource(job_id: str, plan_hash: str) -> Resource:
-    """What all signals of a job say about where they are from. ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``
-    override it."""
+def process_resource(**more: str) -> Resource:
+    """What telemetry says about the program that it is from, and ``more`` with dots in place of underscores.
+    ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME`` override it."""
     version = installed_version()
-    own = {
-        "service.name": "stateplan",
-        "service.version": version,
-        "service.instance.id": job_id,
-        "stateplan.version": version,
-        "stateplan.plan.hash": plan_hash,
-    }
+    own = {"service.name": "stateplan", "service.version": version, "stateplan.version": version}
+    own |= {name.replace("_", "."): text for name, text in more.items()}
     return Resource.create({**own, **OTELResourceDetector().detect().attributes})
+
+
+class Arrivals:
+    """Hears whether what a job sends arrives, and tells its follower. Called in the threads of the SDK.
+
+    Attributes:
+        count: how many items have arrived.
+    """
+
+    def __init__(self, follower: JobFollower | None = None) -> None:
+        self.count = 0
+        self._follower = follower
+
+    def accept(self, count: int) -> None:
+        """So many items have arrived."""
+        self.count += count
+        if self._follower is not None:
+            self._follower.is_reached = True
+
+    def delay(self) -> None:
+        """An attempt has failed. Others may follow."""
+        if self._follower is not None:
+            self._follower.is_reached = False
+
+    def lose(self, problem: str) -> None:
+        """Items are lost, and why."""
+        if self._follower is not None:
+            self._follower.report(self._follower.hide(problem))
 
 
 class _Attempt(threading.local):
     """The attempt of a thread.
 
     Attributes:
-        watch: hears of it; None outside of an attempt.
+        arrivals: hear of it; None outside of an attempt.
         text: the first warning.
     """
 
-    watch: Watch | None = None
+    arrivals: Arrivals | None = None
     text: str | None = None
 
 
@@ -144,21 +160,21 @@ class _FirstWarning(logging.Handler):
         self._own = _Attempt()
 
     def emit(self, record: logging.LogRecord) -> None:
-        watch = self._own.watch
-        if watch is not None and self._own.text is None:
+        arrivals = self._own.arrivals
+        if arrivals is not None and self._own.text is None:
             self._own.text = record.getMessage()
-            watch.delay()
+            arrivals.delay()
 
-    def attempt(self, export: Callable[[], bool], watch: Watch, count: int) -> None:
+    def attempt(self, export: Callable[[], bool], arrivals: Arrivals, count: int) -> None:
         """Exports so many items. ``export`` returns whether they have arrived."""
-        self._own.watch, self._own.text = watch, None
+        self._own.arrivals, self._own.text = arrivals, None
         try:
             if export():
-                watch.accept(count)
+                arrivals.accept(count)
             else:
-                watch.lose(self._own.text or "the receiver did not accept them")
+                arrivals.lose(self._own.text or "the receiver did not accept them")
         finally:
-            self._own.watch = None
+            self._own.arrivals = None
 
 
 _warnings = _FirstWarning()
@@ -169,32 +185,86 @@ def catch_warnings() -> None:
     logging.getLogger("opentelemetry").addHandler(_warnings)  # a second time has no effect
 
 
+def _make(exporter: Callable[[], E]) -> E:
+    """An exporter of the SDK. Raises OptionError OPT178."""
+    try:
+        return exporter()
+    except Exception as error:
+        raise OptionError("OPT178", problem=f"{type(error).__name__}: {error}") from error
+
+
 class WatchedSpans(SpanExporter):
-    """Sends spans to a receiver, and tells whether they arrive.
+    """Sends spans to a receiver, and tells whether they arrive. The SDK hears of success, as it could do nothing else.
 
     Args:
         receiver: the receiver.
-        watch: hears of each attempt.
+        arrivals: hear of each attempt.
 
     Raises:
         OptionError: OPT178, a variable of OpenTelemetry has a value that cannot be used.
     """
 
-    def __init__(self, receiver: Receiver, watch: Watch) -> None:
-        self._exporter = make_exporter(lambda: OTLPSpanExporter(endpoint=receiver.url("traces")))
-        self._watch = watch
+    def __init__(self, receiver: Receiver, arrivals: Arrivals) -> None:
+        self._exporter = _make(lambda: OTLPSpanExporter(endpoint=receiver.url("traces")))
+        self._arrivals = arrivals
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        _warnings.attempt(lambda: self._exporter.export(spans) is SpanExportResult.SUCCESS, self._watch, len(spans))
-        return SpanExportResult.SUCCESS  # the SDK does not need to know
+        _warnings.attempt(lambda: self._exporter.export(spans) is SpanExportResult.SUCCESS, self._arrivals, len(spans))
+        return SpanExportResult.SUCCESS
 
     def shutdown(self) -> None:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
-def make_exporter(make: Callable[[], E]) -> E:
-    """An exporter of the SDK. Raises OptionError OPT178."""
-    try:
-        return make()
-    except Exception as error:
-        raise OptionError("OPT178", problem=f"{type(error).__name__}: {error}") from error
+class WatchedMetrics(MetricExporter):
+    """As :class:`WatchedSpans`, for metrics."""
+
+    def __init__(self, receiver: Receiver, arrivals: Arrivals) -> None:
+        self._exporter = _make(lambda: OTLPMetricExporter(endpoint=receiver.url("metrics")))
+        super().__init__(
+            preferred_temporality=self._exporter._preferred_temporality,  # noqa: SLF001 - as the SDK's readers do
+            preferred_aggregation=self._exporter._preferred_aggregation,  # noqa: SLF001
+        )
+        self._arrivals = arrivals
+
+    def export(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **more: Any) -> MetricExportResult:
+        _warnings.attempt(
+            lambda: self._exporter.export(metrics_data, timeout_millis, **more) is MetricExportResult.SUCCESS,
+            self._arrivals,
+            1,
+        )
+        return MetricExportResult.SUCCESS
+
+    def force_flush(self, timeout_millis: float = 10_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+    def shutdown(self, timeout_millis: float = 30_000, **more: Any) -> None:
+        self._exporter.shutdown(timeout_millis, **more)
+
+
+class WatchedLogs(LogRecordExporter):
+    """As :class:`WatchedSpans`, for logs."""
+
+    def __init__(self, receiver: Receiver, arrivals: Arrivals) -> None:
+        self._exporter = _make(lambda: OTLPLogExporter(endpoint=receiver.url("logs")))
+        self._arrivals = arrivals
+
+    def export(self, batch: Sequence[ReadableLogRecord]) -> LogRecordExportResult:
+        _warnings.attempt(
+            lambda: self._exporter.export(batch) is LogRecordExportResult.SUCCESS, self._arrivals, len(batch)
+        )
+        return LogRecordExportResult.SUCCESS
+
+    def force_flush(self, timeout_millis: int = 10_000) -> bool:
+        return self._exporter.force_flush(timeout_millis)
+
+    def shutdown(self) -> None:
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
+
+
+EXPORTERS: dict[str, Callable[[Receiver, Arrivals], Any]] = {
+    "traces": WatchedSpans,
+    "metrics": WatchedMetrics,
+    "logs": WatchedLogs,
+}
+"""By signal, what sends it."""

@@ -20,7 +20,7 @@ from stateplan.plans.plan_metadata import PlanFacts
 from stateplan.runtime.failures import coded_error
 from stateplan.session.compiler import Compiler
 from stateplan.session.host import Host
-from stateplan.session.job_reports import job_reports
+from stateplan.session.job_reports import JobReports, job_reports
 from stateplan.session.jobs import JobRecord, Jobs
 from stateplan.session.plan_secrets import clear_text_notes, hide_secrets, without_secrets
 from stateplan.session.results import ResultKind, TableResult, distinct_names
@@ -477,13 +477,12 @@ class JobStarter:
         options = of_mode(self.config.to_dict())
         self._check(graph, options, secrets)
         limits = limits_of(document, options, not is_query)
-        reports = [] if is_query else job_reports(options, self.console)
+        reports = JobReports([], self.console) if is_query else job_reports(options, self.console)
         may_run_here = is_query or (limits is None and not self.jobs.are_durable)
-        job = self._start_here(graph, options, secrets, record, is_query=is_query) if may_run_here else None
+        job = self._start_here(graph, options, secrets, record, reports, is_query=is_query) if may_run_here else None
         if job is None:
-            job = self._start_in_spark(document, graph, options, limits, notes, record, secrets)
-        for one in reports:
-            one.follow(job, record, secrets)
+            job = self._start_in_spark(document, graph, options, limits, notes, record, secrets, reports)
+        reports.follow(job, record, secrets)
         return job
 
     def _start_in_spark(
@@ -495,8 +494,10 @@ class JobStarter:
         notes: list[str],
         record: JobRecord,
         secrets: Secrets,
+        reports: JobReports,
     ) -> Job:
-        """Starts a job in Spark, and lists it. Arguments as :meth:`_start`; ``limits`` are those of its state."""
+        """Starts a job in Spark, and lists it. Arguments as :meth:`_start`; ``limits`` are those of its state, and
+        ``reports`` are about it."""
         from stateplan.runtime.start import Submission, execute
         from stateplan.runtime.user_functions import bind_functions
         from stateplan.session.restart import continue_from
@@ -516,7 +517,7 @@ class JobStarter:
                 settings,
                 document.text,
                 lambda old_text: continue_from(old_text, document, options, notes),
-                console=self.console,
+                console=reports.tell,
                 on_progress=self.on_progress,
                 spark=self.spark,
                 job_id=record.id,
@@ -529,9 +530,16 @@ class JobStarter:
         return spark_job
 
     def _start_here(
-        self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets, record: JobRecord, *, is_query: bool
+        self,
+        graph: ExecGraph,
+        options: Mapping[str, str],
+        secrets: Secrets,
+        record: JobRecord,
+        reports: JobReports,
+        *,
+        is_query: bool,
     ) -> Job | None:
-        """Starts a job in this process, if it is one for it, and lists it. Arguments as :meth:`_start`."""
+        """Starts a job in this process, if it is one for it, and lists it. Arguments as :meth:`_start_in_spark`."""
         from stateplan.runtime.local.job import execute_locally
         from stateplan.runtime.user_functions import bind_functions, calls_functions
 
@@ -542,11 +550,11 @@ class JobStarter:
             if not self.host.runs_functions:
                 return None
             graph = bind_functions(graph, self.catalog.functions.of_plan, runs_here=True)
-        job = execute_locally(graph, options, secrets=secrets, console=self.console, on_progress=self.on_progress)
+        job = execute_locally(graph, options, secrets=secrets, console=reports.tell, on_progress=self.on_progress)
         if job is None:
             return None
-        if not is_query and self.console is not None:
-            self.console("the job runs in this process: its input is small and ends, so it needs no Spark")
+        if not is_query and reports.tell is not None:
+            reports.tell("the job runs in this process: its input is small and ends, so it needs no Spark")
         record.options = dict(options)
         self.jobs.add(job, record)
         return job

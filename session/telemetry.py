@@ -1,7 +1,7 @@
-"""Traces of jobs over OTLP, sent by threads beside the jobs with OpenTelemetry's SDK.
+"""Traces, metrics and logs of jobs over OTLP, sent by threads beside the jobs with OpenTelemetry's SDK.
 
 A job has one such thread. It reads the records of the job's micro-batches, which the job makes in any case, and makes
-spans of them. The SDK sends the spans in a thread of its own, from a queue of limited length. Nothing here can slow
+spans of them. The SDK sends everything in threads of its own, from queues of limited length. Nothing here can slow
 down a job or make it fail. This module is only imported where telemetry is switched on: it needs the extra
 ``opentelemetry``.
 """
@@ -13,32 +13,26 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from opentelemetry.context import Context
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
-from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
-
 from stateplan.common.errors import RunError
 from stateplan.common.readable import hex_id
-from stateplan.common.release import installed_version
 from stateplan.connectors.datasets import Dataset
 from stateplan.execnodes.node_tables import table_of
 from stateplan.plans.document import PlanDocument
 from stateplan.session.job_followers import JobFollower, problem_of
-from stateplan.session.job_spans import SpanTree, batch_spans, failed_batch
+from stateplan.session.job_logs import JobLogs, follow_logging, leave_logging
+from stateplan.session.job_spans import batch_spans, failed_batch, job_attributes
 from stateplan.session.lineage_tables import table_datasets
-from stateplan.session.otlp import Receiver, WatchedSpans, catch_warnings, job_resource
+from stateplan.session.otlp import EXPORTERS, Arrivals, Receiver, catch_warnings, process_resource
+from stateplan.session.otlp_metrics import JobMeter
+from stateplan.session.traces import Traces
 
 if TYPE_CHECKING:
     from stateplan.common.secrets import Secrets
     from stateplan.runtime.job import Job
-    from stateplan.runtime.metrics.records import JobInfo
+    from stateplan.runtime.metrics.view import JobView
     from stateplan.session.jobs import JobRecord
 
 _EVERY = 0.5
@@ -46,11 +40,11 @@ _EVERY = 0.5
 
 
 def telemetry_of(options: Mapping[str, str], tell: Callable[[str], None] | None) -> Telemetry | None:
-    """What sends telemetry of the jobs of a session; None where variables of OpenTelemetry switch it off.
+    """What sends telemetry of a job; None where variables of OpenTelemetry switch it off.
 
     Args:
         options: the options of the session.
-        tell: gets one warning per job for the user.
+        tell: gets one warning for the user.
 
     Raises:
         OptionError: OPT178, an option or a variable of OpenTelemetry has a value that cannot be used; OPT120, OPT121
@@ -60,13 +54,13 @@ def telemetry_of(options: Mapping[str, str], tell: Callable[[str], None] | None)
     if receiver is None:
         return None
     catch_warnings()
-    telemetry = Telemetry(receiver, tell)
-    telemetry.check()
-    return telemetry
+    for signal in receiver.signals:
+        EXPORTERS[signal](receiver, Arrivals()).shutdown()
+    return Telemetry(receiver, tell)
 
 
 class Telemetry:
-    """Sends telemetry of jobs. See :func:`telemetry_of`.
+    """Sends telemetry of one job. See :func:`telemetry_of`.
 
     Attributes:
         receiver: where to.
@@ -74,68 +68,101 @@ class Telemetry:
 
     def __init__(self, receiver: Receiver, tell: Callable[[str], None] | None) -> None:
         self.receiver = receiver
-        self._tell = tell or logging.getLogger(__name__).warning
+        self._tell = tell or logging.getLogger("stateplan").warning
+        self._notes: list[tuple[float, str]] = []
+        self._follower: _Follower | None = None
 
-    def check(self) -> None:
-        """Raises OptionError OPT178 where the SDK cannot be set up."""
-        if "traces" in self.receiver.signals:
-            WatchedSpans(self.receiver, Arrivals()).shutdown()
+    def hear(self, note: str) -> None:
+        """The job tells its user something, perhaps while it starts."""
+        if "logs" not in self.receiver.signals:
+            return
+        if self._follower is None:
+            self._notes.append((time.time(), note))
+        else:
+            self._follower.hear(time.time(), note)
 
     def follow(self, job: Job, record: JobRecord, secrets: Secrets) -> None:
-        """Sends the telemetry of a job that has just been started, until it has ended.
-
-        Args:
-            job: the job.
-            record: its record, with its plan.
-            secrets: what must not be in any span.
-        """
-        _Follower(self, job, record, secrets).start()
+        """Sends the telemetry of a job that has just been started, until it has ended. Arguments as of
+        :meth:`session.job_reports.Reporting.follow`."""
+        self._follower = _Follower(self, job, record, secrets, self._notes)
+        self._follower.start()
 
     def report(self, problem: str) -> None:
         """Tells the user why something was lost."""
-        self._tell(str(RunError("RUN180", signal="traces", problem=problem)))
+        self._tell(str(RunError("RUN180", problem=problem)))
 
 
 class _Follower(JobFollower):
-    """The thread of a job.
+    """The thread of a job. ``notes`` are what the job has told its user so far, and when."""
 
-    Attributes:
-        run_id: of this run of the job: a job that continues from its checkpoint may repeat a micro-batch.
-    """
-
-    def __init__(self, telemetry: Telemetry, job: Job, record: JobRecord, secrets: Secrets) -> None:
+    def __init__(
+        self, telemetry: Telemetry, job: Job, record: JobRecord, secrets: Secrets, notes: list[tuple[float, str]]
+    ) -> None:
         super().__init__(job, "telemetry", secrets, telemetry.report)
-        self._receiver, self._record = telemetry.receiver, record
-        self.run_id = uuid.uuid4().bytes
+        self._receiver, self._record, self._notes = telemetry.receiver, record, notes
+        self._run_id = uuid.uuid4().bytes
         self._ended = 0.0
         self._last = -1
+        self._logs: JobLogs | None = None
         self._plan: tuple[str | None, str, dict[int, tuple[Dataset, ...]]] = (None, "", {})
 
     def end(self, job: Job) -> None:
         self._ended = 1000 * time.time()
         super().end(job)
 
+    def hear(self, instant: float, note: str) -> None:
+        """The job tells its user something."""
+        if self._logs is None:
+            self._notes.append((instant, note))
+        else:
+            in_hand = self.job.view.in_hand
+            self._logs.say(note, instant=instant, batch=in_hand and in_hand[0])
+
     def run(self) -> None:
         try:
-            resource = job_resource(hex_id(self.job.job_id), self._plan_hash())
-            if "traces" in self._receiver.signals:
-                self._trace(Traces(self._receiver, resource, self))
+            self._run()
         except Exception as error:  # whatever it is, the job must not notice
             self.report(self.hide(problem_of(error)))
+        finally:
+            if self._logs is not None:
+                leave_logging(self._logs)
 
-    def _trace(self, traces: Traces) -> None:
-        """Sends the traces of the job until it has ended."""
+    def _run(self) -> None:
+        signals, receiver = self._receiver.signals, self._receiver
+        resource = process_resource(service_instance_id=hex_id(self.job.job_id), stateplan_plan_hash=self._plan_hash())
+        logs = self._begin_logs() if "logs" in signals else None
+        meter = JobMeter(receiver, resource, self._view, Arrivals(self)) if "metrics" in signals else None
+        traces = Traces(receiver, resource, self._run_id, Arrivals(self)) if "traces" in signals else None
         while not self.over.wait(_EVERY):
+            if traces is not None:
+                self._look(traces)
+        if traces is not None:
             self._look(traces)
-        self._look(traces)
-        self._look_at_error(traces)
-        traces.close()
+        self._end_with(traces, logs)
+        if logs is not None:
+            leave_logging(logs)
+        for sender in (traces, logs, meter):
+            if sender is not None:
+                sender.close()
+
+    def _begin_logs(self) -> JobLogs:
+        attributes = job_attributes(self._view().info, None)
+        logs = JobLogs(self._receiver, self.job, self._run_id, attributes, self.hide, Arrivals(self))
+        logs.say("the job has started")
+        self._logs = logs
+        while self._notes:
+            instant, note = self._notes.pop(0)
+            logs.say(note, instant=instant)
+        follow_logging(logs)
+        return logs
 
     def _look(self, traces: Traces) -> None:
         """Sends the spans of micro-batches that have been committed since the last look."""
         is_over = self.over.is_set()
         records = [record for record in self.job.metrics if record.batch > self._last]
-        info = self._info()
+        if not records:
+            return
+        info = self._view().info
         for record in records:
             is_settled = bool(record.spark) or self.job.runs_in is None
             if not is_settled and record is records[-1] and not is_over:
@@ -148,21 +175,28 @@ class _Follower(JobFollower):
             traces.send(replace(tree, attributes=attributes), record.batch)
             self._last = record.batch
 
-    def _look_at_error(self, traces: Traces) -> None:
-        """Sends the span of the micro-batch that made the job fail."""
-        error = self.job.error
+    def _end_with(self, traces: Traces | None, logs: JobLogs | None) -> None:
+        """Sends the end of the job, and the span of the micro-batch that made it fail."""
+        error, instant = self.job.error, self._ended / 1000
         if error is None:
+            if logs is not None:
+                logs.say(f"the job has ended: {self.job.status.value}", instant=instant)
             return
-        view = self.job.view
+        view = self._view()
         next_batch = view.info.first_batch if view.last is None else view.last.batch + 1
         batch, began = view.in_hand or (next_batch, self._ended)
-        tree = failed_batch(batch, began, self._ended, self._info(), (error.code, self.hide(error.message)))
-        traces.send(tree, batch)
+        message = self.hide(error.message)
+        if traces is not None:
+            traces.send(failed_batch(batch, began, self._ended, view.info, (error.code, message)), batch)
+        if logs is not None:
+            more = {"error.type": error.code, "exception.type": error.code, "exception.message": message}
+            logs.say(f"the job has failed: [{error.code}] {message}", logging.ERROR, instant, batch, more)
 
-    def _info(self) -> JobInfo:
+    def _view(self) -> JobView:
         """The job as its telemetry names it."""
-        info = self.job.view.info
-        return replace(info, name=self.hide(info.name), job_id=hex_id(self.job.job_id))
+        view = self.job.view
+        info = replace(view.info, name=self.hide(view.info.name), job_id=hex_id(self.job.job_id))
+        return replace(view, info=info, writer=None if self.over.is_set() else view.writer)
 
     def _plan_hash(self) -> str:
         """SHA-256 of the plan that the job has now: ALTER JOB may have changed it."""
@@ -177,106 +211,3 @@ class _Follower(JobFollower):
                     )
             self._plan = text, hashlib.sha256(text.encode()).hexdigest(), datasets
         return self._plan[1]
-
-
-def batch_ids(run_id: bytes, batch: int) -> tuple[int, int]:
-    """The ids of the trace of a micro-batch, and of its root span. Logs refer to them before the spans are made."""
-    digest = hashlib.sha256(run_id + batch.to_bytes(8, "big")).digest()
-    return int.from_bytes(digest[:16], "big"), int.from_bytes(digest[16:24], "big")
-
-
-class _Ids(RandomIdGenerator):
-    """Random ids, but for root spans.
-
-    Attributes:
-        trace, root: the ids of the next root span.
-    """
-
-    def __init__(self) -> None:
-        self.trace, self.root = 0, 0
-
-    def generate_trace_id(self) -> int:
-        return self.trace or super().generate_trace_id()
-
-    def generate_span_id(self) -> int:
-        root, self.root = self.root, 0
-        return root or super().generate_span_id()
-
-
-class Arrivals:
-    """Hears whether what a job sends arrives, and tells its follower.
-
-    Attributes:
-        count: how many items have arrived.
-    """
-
-    def __init__(self, follower: JobFollower | None = None) -> None:
-        self.count = 0
-        self._follower = follower
-
-    def accept(self, count: int) -> None:
-        self.count += count
-        if self._follower is not None:
-            self._follower.is_reached = True
-
-    def delay(self) -> None:
-        if self._follower is not None:
-            self._follower.is_reached = False
-
-    def lose(self, problem: str) -> None:
-        if self._follower is not None:
-            self._follower.report(self._follower.hide(problem))
-
-
-class Traces:
-    """Sends the traces of a job.
-
-    Args:
-        receiver: where to.
-        resource: where from.
-        follower: the thread that calls.
-    """
-
-    def __init__(self, receiver: Receiver, resource: Resource, follower: _Follower) -> None:
-        self._follower = follower
-        self._ids = _Ids()
-        self._total, self._arrivals = 0, Arrivals(follower)
-        self._provider = TracerProvider(resource=resource, shutdown_on_exit=False, id_generator=self._ids)
-        self._provider.add_span_processor(BatchSpanProcessor(WatchedSpans(receiver, self._arrivals)))
-        self._tracer = self._provider.get_tracer("stateplan", installed_version())
-
-    def send(self, tree: SpanTree, batch: int) -> None:
-        """Sends the spans of a micro-batch."""
-        self._ids.trace, self._ids.root = batch_ids(self._follower.run_id, batch)
-        self._send(tree, Context())
-
-    def skip(self, count: int) -> None:
-        """The records of so many micro-batches were gone before their spans were made."""
-        self._total += count
-
-    def close(self) -> None:
-        """Sends what has not been sent yet."""
-        with suppress(Exception):
-            self._provider.shutdown()
-        lost_spans = self._total - self._arrivals.count
-        if lost_spans > 0:
-            self._follower.report(f"{lost_spans} of {self._total} spans are lost, as the queue had no room for more")
-
-    def _send(self, tree: SpanTree, context: Context) -> None:
-        span = self._tracer.start_span(
-            tree.name, context, SpanKind[tree.kind], tree.attributes, start_time=_nanoseconds(tree.begin)
-        )
-        self._total += span.is_recording()
-        if tree.error is not None:
-            code, message = tree.error
-            details = {"exception.type": code, "exception.message": message}
-            span.add_event("exception", details, _nanoseconds(tree.end))
-            span.set_status(Status(StatusCode.ERROR, f"[{code}] {message}"))
-        inner = set_span_in_context(span, context)
-        for child in tree.children:
-            self._send(child, inner)
-        span.end(_nanoseconds(tree.end))
-
-
-def _nanoseconds(milliseconds: float) -> int:
-    return int(milliseconds * 1000) * 1000

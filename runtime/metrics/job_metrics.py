@@ -267,7 +267,8 @@ class JobMetrics:
         current_batch = self.current_batch
         recent, totals = tuple(self.recent), self._copy_figures()
         now = time.time_ns() // 1_000_000
-        return JobView(self.info, now, Holder.me(), recent, totals, self.batches, current_batch and current_batch[:2])
+        in_hand = current_batch and current_batch[:2]
+        return JobView(self.info, now, Holder.me(), recent, totals, self.batches, in_hand, thread=self.thread)
 
     def figures(self) -> tuple[Figures, Figures]:
         """The sums over the micro-batches that have ended, and what is known of the one in hand. May be called in any

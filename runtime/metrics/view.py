@@ -61,6 +61,7 @@ class JobView:
         batches: micro-batches committed since then.
         in_hand: the micro-batch that has begun and is not committed, and since when (ms since 1970).
         backlog: micro-batches that the input is still good for; None when that is not known.
+        thread: the id of the thread of this process that runs its micro-batches; None if there is none.
     """
 
     info: JobInfo
@@ -71,6 +72,7 @@ class JobView:
     batches: int = 0
     in_hand: tuple[int, int] | None = None
     backlog: int | None = None
+    thread: int | None = None
 
     @property
     def last(self) -> BatchMetrics | None:

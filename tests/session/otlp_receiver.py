@@ -48,6 +48,26 @@ class Span:
         return int(self.attributes["stateplan.batch.id"])
 
 
+@dataclass(frozen=True)
+class Log:
+    """A log record that has arrived.
+
+    Attributes:
+        text, severity: of the record.
+        attributes, resource: by name.
+        trace, span: what it refers to; empty for nothing.
+        instant: ns since 1970.
+    """
+
+    text: str
+    severity: str
+    attributes: dict[str, Any]
+    resource: dict[str, Any]
+    trace: bytes
+    span: bytes
+    instant: int
+
+
 class OtlpReceiver:
     """A receiver.
 
@@ -107,6 +127,37 @@ class OtlpReceiver:
             for scope in group.scope_spans
             for span in scope.spans
         ]
+
+    @property
+    def logs(self) -> list[Log]:
+        """The log records so far."""
+        return [
+            Log(
+                record.body.string_value,
+                record.severity_text,
+                attributes_of(record.attributes),
+                attributes_of(group.resource.attributes),
+                record.trace_id,
+                record.span_id,
+                record.time_unix_nano,
+            )
+            for path, request in list(self.requests)
+            if path == "/v1/logs"
+            for group in request.resource_logs
+            for scope in group.scope_logs
+            for record in scope.log_records
+        ]
+
+    def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        """The last values of all metrics, by name and labels."""
+        out: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+        for path, request in list(self.requests):
+            groups = request.resource_metrics if path == "/v1/metrics" else ()
+            for metric in (m for group in groups for scope in group.scope_metrics for m in scope.metrics):
+                for point in (metric.sum if metric.HasField("sum") else metric.gauge).data_points:
+                    labels = tuple(sorted(attributes_of(point.attributes).items()))
+                    out[metric.name, labels] = point.as_double if point.HasField("as_double") else point.as_int
+        return out
 
     def roots(self) -> list[Span]:
         """The spans of whole micro-batches, by micro-batch."""
