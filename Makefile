@@ -64,7 +64,7 @@ bench-ttl: setup ## Measure a TTL per operator and write docs/background/per-ope
 	@$(BIN)/python -m benchmarks.ttl
 
 docs: setup ## Bring the generated parts of the documentation up to date
-	@$(BIN)/python -m scripts.docs
+	@$(BIN)/python -m scripts.docs && $(BIN)/python -m scripts.dashboard
 
 $(RELEASE)/.installed: scripts/release.lock
 	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \

@@ -1,4 +1,5 @@
 """A part of the REST API of Flink's JobManager, read-only, for dashboards that know it: what the page of jobs knows.
+Also the same for Prometheus.
 
 Sources: Flink's ``ClusterOverview``, ``MultipleJobsDetails``, ``JobDetailsInfo``, ``JobExceptionsInfoWithHistory``,
 ``CheckpointingStatistics``, ``JobConfigInfo``, ``DashboardConfiguration`` and ``AggregatedMetric``, whose annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from stateplan.common.errors import StateplanError
@@ -23,7 +25,9 @@ from stateplan.common.redaction import redacted, redacted_options
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.exchange import Exchange
 from stateplan.plans.document import PlanDocument
-from stateplan.runtime.metrics.records import BatchMetrics
+from stateplan.runtime.metrics.prometheus import gateway_exposition
+from stateplan.runtime.metrics.records import BatchMetrics, JobInfo
+from stateplan.runtime.metrics.registry import Snapshot
 from stateplan.runtime.metrics.view import JobView, OperatorView
 from stateplan.session.jobs import JobEntry, Jobs
 
@@ -42,6 +46,7 @@ _ID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F
 _ID_DIGITS = 32
 """Hexadecimal digits of an id of Flink (``AbstractID``)."""
 _CODE = re.compile(r"\[([A-Z]+[0-9]{3})\] ")
+_EXPOSITION = "text/plain; version=0.0.4"
 _HISTORY = 10
 """How many micro-batches the history holds: the default of Flink's ``web.checkpoints.history``."""
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -86,12 +91,16 @@ def routes(jobs: Jobs) -> list[Route]:
         entries = [entry for entry in list_jobs() if not job_ids or entry.id in job_ids]
         return JSONResponse(await run_in_threadpool(job_metrics, entries, names_in("get"), figures))
 
+    async def prometheus(request: Request) -> Response:
+        return PlainTextResponse(await run_in_threadpool(exposition_of, list_jobs()), media_type=_EXPOSITION)
+
     return [
         Route("/config", of_all(lambda _: dashboard())),
         Route("/overview", of_all(overview)),
         Route("/jobs", of_all(lambda entries: {"jobs": [{"id": e.id, "status": e.status} for e in entries]})),
         Route("/jobs/overview", of_all(lambda entries: {"jobs": [_line(entry) for entry in entries]})),
         Route("/jobs/metrics", metrics),
+        Route("/metrics", prometheus),
         Route("/jobs/{job}", of_one(details)),
         Route("/jobs/{job}/exceptions", of_one(exceptions)),
         Route("/jobs/{job}/checkpoints", of_one(checkpoints)),
@@ -125,6 +134,17 @@ def _times(entry: JobEntry) -> Facts:
 def _view(entry: JobEntry) -> JobView | None:
     job = entry.job
     return entry.last if job is None else job.view
+
+
+def exposition_of(entries: Sequence[JobEntry]) -> str:
+    """The metrics of jobs in Prometheus' text format. Of a job that does not run, it is only its status."""
+    snapshots: tuple[list[Snapshot], list[Snapshot]] = [], []
+    for entry in entries:
+        job = entry.job
+        view = JobView(JobInfo(entry.id, entry.name, entry.started, 0, ()), _now()) if job is None else job.view
+        view = replace(view, info=replace(view.info, name=redacted(view.info.name)))
+        snapshots[job is None].append(Snapshot(view, entry.status))
+    return gateway_exposition(*snapshots)
 
 
 def _task_state(entry: JobEntry) -> str:

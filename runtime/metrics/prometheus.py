@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import RunError, nearest
-from stateplan.runtime.metrics.registry import METRICS, Kind, Snapshot
+from stateplan.runtime.metrics.registry import METRICS, STATUS, Kind, Metric, Snapshot
 from stateplan.runtime.metrics.view import JobView
 
 if TYPE_CHECKING:
@@ -36,6 +36,23 @@ class Reporter:
     filtered: bool = False
 
 
+class _Gateway:
+    """As :class:`_Collector`, for the jobs of a gateway.
+
+    Args:
+        jobs: those that run.
+        ended_jobs: the others, of which there is only the status.
+    """
+
+    def __init__(self, jobs: Sequence[Snapshot], ended_jobs: Sequence[Snapshot]) -> None:
+        self._jobs, self._ended_jobs = jobs, ended_jobs
+
+    def collect(self) -> Iterator[MetricFamily]:
+        yield from _families([*self._jobs, *self._ended_jobs], [STATUS])
+        families = _families(self._jobs, [metric for metric in METRICS if metric is not STATUS])
+        yield from (family for family in families if family.samples)
+
+
 class _Collector:
     """What ``prometheus_client`` asks when somebody wants the figures."""
 
@@ -50,7 +67,7 @@ class _Collector:
     def collect(self) -> Iterator[MetricFamily]:
         view = self._look()
         if view is not None:
-            for family in _families(view):
+            for family in _families([Snapshot(view)]):
                 if self._is_filtered:
                     family.samples = [s._replace(labels=_plain(s.labels)) for s in family.samples]
                 if family.samples:
@@ -61,16 +78,16 @@ def _plain(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: text if name == "kind" else _NOT_IN_LABELS.sub("", text) for name, text in labels.items()}
 
 
-def _families(view: JobView) -> Iterator[MetricFamily]:
-    """All metrics of a job."""
+def _families(snapshots: Sequence[Snapshot], metrics: Sequence[Metric] = METRICS) -> Iterator[MetricFamily]:
+    """Metrics of jobs."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     types = {Kind.GAUGE: GaugeMetricFamily, Kind.COUNTER: CounterMetricFamily}
-    snapshot = Snapshot(view)
-    for metric in METRICS:
+    for metric in metrics:
         family = types[metric.kind](metric.name, metric.text, labels=metric.labels)
-        for labels, number in metric.samples(snapshot):
-            family.add_metric(labels, number)
+        for snapshot in snapshots:
+            for labels, number in metric.samples(snapshot):
+                family.add_metric(labels, number)
         yield family
 
 
@@ -87,6 +104,20 @@ def exposition(view: JobView) -> str:
     from prometheus_client import generate_latest
 
     return str(generate_latest(_registry(lambda: view)), "utf-8")
+
+
+def gateway_exposition(jobs: Sequence[Snapshot], ended_jobs: Sequence[Snapshot]) -> str:
+    """The figures of all jobs of a gateway in Prometheus' text format.
+
+    Args:
+        jobs: those that run.
+        ended_jobs: the others, of which there is only the status.
+    """
+    from prometheus_client import CollectorRegistry, generate_latest
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Gateway(jobs, ended_jobs))
+    return str(generate_latest(registry), "utf-8")
 
 
 def reporters(options: Mapping[str, str]) -> list[Reporter]:

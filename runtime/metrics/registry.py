@@ -36,12 +36,13 @@ class Snapshot:
 
     Attributes:
         view: the job.
+        status: its status, where a gateway knows it; a status of Flink's ``JobStatus``.
         job: its values of :data:`JOB_LABELS`.
         operators: each operator with its values of :data:`OPERATOR_LABELS`.
     """
 
-    def __init__(self, view: JobView) -> None:
-        self.view = view
+    def __init__(self, view: JobView, status: str | None = None) -> None:
+        self.view, self.status = view, status
         self.job = (hex_id(view.info.job_id), view.info.name)
         self.operators = [(o, (*self.job, *[o.info.uid, o.info.name] * 2)) for o in view.operators()]
 
@@ -153,7 +154,16 @@ def _bytes_written(view: JobView) -> float | None:
     return view.last.total("state_bytes_written") if view.last else None
 
 
+STATUS = Metric(
+    "stateplan_job_status",
+    "1 for the current status of a job of a gateway.",
+    (*JOB_LABELS, "status"),
+    lambda s: [] if s.status is None else [((*s.job, s.status), 1)],
+)
+"""The only metric of jobs that do not run."""
+
 METRICS: tuple[Metric, ...] = (
+    STATUS,
     _of_operator("numRecordsIn", "Input rows since the run began.", lambda o: o.totals.get("rows_in", 0)),
     _of_operator("numRecordsOut", "Output rows since the run began.", lambda o: o.totals.get("rows_out", 0)),
     _of_operator("numRecordsInPerSecond", "Input rows per second.", lambda o: o.rows_in),
@@ -201,6 +211,21 @@ METRICS: tuple[Metric, ...] = (
     ),
     _of_job(
         "stateplan_running", "1 while a process runs the job, else 0.", lambda view: float(view.writer is not None)
+    ),
+    _of_job(
+        "stateplan_last_commit_seconds",
+        "When the last micro-batch was committed, s since 1970.",
+        lambda view: (view.last.started + view.last.ms) / 1000 if view.last else None,
+    ),
+    _of_job(
+        "stateplan_batch_running_seconds",
+        "Time since the current micro-batch began, s; 0 between two of them.",
+        lambda view: max(0, view.now - view.in_hand[1]) / 1000 if view.in_hand and view.writer else 0,
+    ),
+    _of_job(
+        "stateplan_load",
+        "Share of the last ten seconds in which a micro-batch was running, 0 to 1.",
+        lambda view: view.load if view.writer else 0,
     ),
     _of_job("stateplan_backlog_batches", "Remaining micro-batches of replay tables.", lambda view: view.backlog),
     _counter("rows_in", "Input rows by input and row kind.", ("input", "kind"), partial(_parts, "rows_in", 2)),

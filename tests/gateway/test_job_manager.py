@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from stateplan import TableEnvironment
 from stateplan.gateway.rest.guard import Access
-from stateplan.gateway.rest.job_manager import details
+from stateplan.gateway.rest.job_manager import details, exposition_of
 from stateplan.gateway.service.service import SqlGatewayService
+from stateplan.runtime.job import Job
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo, StateSize
 from stateplan.runtime.metrics.view import JobView
 from stateplan.session.jobs import JobEntry
@@ -189,3 +192,27 @@ def test_the_rules_of_the_gateway_hold(tmp_path: Path) -> None:
             allowed = gateway.http.get(path, headers={"Authorization": f"Bearer {TOKEN}"})
             assert allowed.status_code in (200, 404)
             assert gateway.http.get(path, headers={"Origin": "http://evil.example"}).status_code == 403
+
+
+def test_prometheus_gets_the_status_of_all_jobs(gateway: GatewayHere) -> None:
+    answer = gateway.http.get("/metrics")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    samples = [s for family in text_string_to_metric_families(answer.text) for s in family.samples]
+    assert {sample.name for sample in samples} == {"stateplan_job_status"}
+    assert {s.labels["job_id"]: (s.labels["job_name"], s.labels["status"], s.value) for s in samples} == {
+        FAILED: ("f", "FAILED", 1),
+        DONE: ("d", "FINISHED", 1),
+    }
+
+
+def test_prometheus_gets_the_metrics_of_jobs_that_run() -> None:
+    running = SimpleNamespace(view=JobView(JobInfo(DONE, "job", 1000, 0, (OperatorInfo("0a", 1, "source", "t"),)), 9))
+    text = exposition_of(
+        [
+            JobEntry(DONE, "d", "INSERT", 1, status="RUNNING", plan="{}", job=cast("Job", running)),
+            JobEntry(FAILED, "f", "INSERT", 5, ended=9, status="FAILED", plan="{}"),
+        ]
+    )
+    samples = [s for family in text_string_to_metric_families(text) for s in family.samples]
+    assert {s.labels["job_id"] for s in samples if s.name != "stateplan_job_status"} == {DONE}
+    assert len({s.name for s in samples}) > 10
