@@ -3,6 +3,8 @@
 #   docker build -t stateplan .
 #   docker run --rm -it -v "$PWD:/work" stateplan sql
 #
+# Extras for connectors: docker build --build-arg EXTRAS=kafka,jdbc -t stateplan .
+#
 FROM python:3.12-slim-bookworm AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
@@ -29,9 +31,13 @@ FROM python:3.12-slim-bookworm
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends openjdk-17-jre-headless procps tini \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --create-home --uid 1000 stateplan
+    && useradd --create-home --uid 1000 stateplan \
+    && install --directory --owner=stateplan --group=stateplan /state
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir /wheels/*.whl && rm -rf /wheels
+ARG EXTRAS=""
+# The wheel is the one that was built above.
+# hadolint ignore=DL3013
+RUN set -- /wheels/*.whl && pip install --no-cache-dir "$1${EXTRAS:+[$EXTRAS]}" && rm -rf /wheels
 USER 1000
 RUN stateplan archive-classes
 WORKDIR /work
