@@ -67,7 +67,7 @@ def job_reports(options: Mapping[str, str], tell: Callable[[str], None] | None) 
         tell: gets notes for the user.
 
     Raises:
-        OptionError: OPT122, an extra is not installed; OPT177, OPT178, it cannot be set up.
+        OptionError: OPT122, an extra is not installed; OPT177, OPT188, it cannot be set up.
     """
     reports: list[Reporting | None] = []
     if value(options, _LINEAGE):

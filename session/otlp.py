@@ -56,7 +56,7 @@ class Receiver:
         """The receiver of the jobs of a session; None where the variables of OpenTelemetry switch everything off.
 
         Raises:
-            OptionError: OPT178, for a value that cannot be used; OPT120, OPT121 for references.
+            OptionError: OPT188, for a value that cannot be used; OPT120, OPT121 for references.
         """
         if os.environ.get(OTEL_SDK_DISABLED, "").strip().lower() == "true":
             return None
@@ -68,7 +68,7 @@ class Receiver:
         for word in words:
             if word not in _SIGNALS:
                 problem = f"'{SIGNALS}' has '{word}'{nearest(word, _SIGNALS)}"
-                raise OptionError("OPT178", problem=problem)
+                raise OptionError("OPT188", problem=problem)
         signals = frozenset(signal for signal in words if _is_on(signal))
         return Receiver(address, signals) if signals else None
 
@@ -84,21 +84,21 @@ def _check_address(address: str) -> None:
     except ValueError:
         is_usable = False
     if not is_usable:
-        raise OptionError("OPT178", problem=f"'{ENDPOINT}' is '{address}', which is not an address of HTTP")
+        raise OptionError("OPT188", problem=f"'{ENDPOINT}' is '{address}', which is not an address of HTTP")
 
 
 def _is_on(signal: str) -> bool:
-    """What the variables of OpenTelemetry say about a signal. Raises OptionError OPT178."""
+    """What the variables of OpenTelemetry say about a signal. Raises OptionError OPT188."""
     for name in (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
         protocol = os.environ.get(name) or _PROTOCOL
         if protocol != _PROTOCOL:
-            raise OptionError("OPT178", problem=f"{name} is '{protocol}', not '{_PROTOCOL}'")
+            raise OptionError("OPT188", problem=f"{name} is '{protocol}', not '{_PROTOCOL}'")
         if name in os.environ:
             break
     name = f"OTEL_{signal.upper()}_EXPORTER"
     exporter = os.environ.get(name) or "otlp"
     if exporter not in ("otlp", "none"):
-        raise OptionError("OPT178", problem=f"{name} is '{exporter}', not 'otlp' or 'none'")
+        raise OptionError("OPT188", problem=f"{name} is '{exporter}', not 'otlp' or 'none'")
     return exporter == "otlp"
 
 
@@ -186,11 +186,11 @@ def catch_warnings() -> None:
 
 
 def _make(exporter: Callable[[], E]) -> E:
-    """An exporter of the SDK. Raises OptionError OPT178."""
+    """An exporter of the SDK. Raises OptionError OPT188."""
     try:
         return exporter()
     except Exception as error:
-        raise OptionError("OPT178", problem=f"{type(error).__name__}: {error}") from error
+        raise OptionError("OPT188", problem=f"{type(error).__name__}: {error}") from error
 
 
 class WatchedSpans(SpanExporter):
@@ -201,7 +201,7 @@ class WatchedSpans(SpanExporter):
         arrivals: hear of each attempt.
 
     Raises:
-        OptionError: OPT178, a variable of OpenTelemetry has a value that cannot be used.
+        OptionError: OPT188, a variable of OpenTelemetry has a value that cannot be used.
     """
 
     def __init__(self, receiver: Receiver, arrivals: Arrivals) -> None:

@@ -47,7 +47,7 @@ def telemetry_of(options: Mapping[str, str], tell: Callable[[str], None] | None)
         tell: gets one warning for the user.
 
     Raises:
-        OptionError: OPT178, an option or a variable of OpenTelemetry has a value that cannot be used; OPT120, OPT121
+        OptionError: OPT188, an option or a variable of OpenTelemetry has a value that cannot be used; OPT120, OPT121
             for references.
     """
     receiver = Receiver.of(options)
@@ -89,7 +89,7 @@ class Telemetry:
 
     def report(self, problem: str) -> None:
         """Tells the user why something was lost."""
-        self._tell(str(RunError("RUN180", problem=problem)))
+        self._tell(str(RunError("RUN186", problem=problem)))
 
 
 class _Follower(JobFollower):

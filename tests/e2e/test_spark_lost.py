@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]  # the suite kills the JVM of a gateway: tests/gateway/test_restarts.py
+# The suite kills the JVM of a gateway: tests/gateway/test_restarts.py.
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 PROGRAM = """
 import json, sys, time, psutil
