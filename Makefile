@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process would compile the modules anew: 0.6 s for each of the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo demo-stream test check browser bench bench-ttl docs dist sbom audit lock clean
+.PHONY: help setup airflow demo demo-stream test check browser bench bench-ttl docs dist sbom audit lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,14 @@ bench: setup ## Run the benchmark next to Flink 2.3 and write docs/background/be
 
 bench-ttl: setup ## Measure a TTL per operator and write docs/background/per-operator-ttl.md (ten minutes and more)
 	@$(BIN)/python -m benchmarks.ttl
+
+airflow: setup ## Install Airflow into build/airflow, and test the operators against a real gateway
+	@test -x build/airflow/bin/pytest || { $(BIN)/python -m venv build/airflow && $(BIN)/uv pip install -q \
+		--python build/airflow/bin/python pytest apache-airflow==3.3.2 --editable ./integrations/airflow; }
+	@export AIRFLOW_HOME=$$PWD/build/airflow/home AIRFLOW__CORE__LOAD_EXAMPLES=False \
+		AIRFLOW__CORE__UNIT_TEST_MODE=True; \
+	build/airflow/bin/airflow db migrate >/dev/null 2>&1; \
+	cd integrations/airflow && ../../build/airflow/bin/python -m pytest -q -p no:cacheprovider tests
 
 docs: setup ## Bring the generated parts of the documentation up to date
 	@$(BIN)/python -m scripts.docs && $(BIN)/python -m scripts.dashboard
