@@ -126,7 +126,8 @@ class Delta(Connector):
             Option(
                 "schema_evolution.mode",
                 OptionType.ENUM,
-                "Whether the table may have columns that are not declared, into which NULL is written (`newcolumn`).",
+                "With `newcolumn`, the table may have columns that are not declared, into which NULL is written. It "
+                "gets declared columns that it lacks and that may be NULL.",
                 default="no",
                 values=("no", "newcolumn"),
             ),

@@ -62,7 +62,7 @@ class Target:
         properties: the properties of a table that is created: ``delta.*``.
         uid: the uid of the sink in its checkpoint.
         overwrite: whether the first micro-batch replaces what is there.
-        new_columns: whether the table may have columns that are not declared.
+        new_columns: whether the table may have columns that are not declared, and gets those that it lacks.
         compression: codec of Parquet.
     """
 
@@ -95,8 +95,27 @@ class Target:
                 raise
             self._create()
             table = self.location.open()
+        if self.new_columns:
+            table = self._with_columns(table)
         self._check(Facts.of(table))
         return table
+
+    def _with_columns(self, table: DeltaTable) -> DeltaTable:
+        """The table with the declared columns that it lacks: NULL in the rows that it has."""
+        delta = require("delta", "deltalake", "the connector 'delta'")
+        facts = Facts.of(table)
+        names = {c.name for c in facts.columns}
+        more = [(name, kind) for name, kind in self.fields if name not in names and name not in self.partitions]
+        if not more or not all(kind.nullable for _, kind in more):
+            return table
+        facts.check_writable(self.location)
+        schema = delta.Schema.from_json(json.dumps({"type": "struct", "fields": schema_of(more)}))
+        try:
+            with self.location.reaching():
+                table.alter.add_columns(schema.fields)
+        except delta.exceptions.CommitFailedError:
+            pass  # another job has added them just now
+        return self.location.open()
 
     def _create(self) -> None:
         delta = require("delta", "deltalake", "the connector 'delta'")
@@ -208,6 +227,9 @@ class DeltaSink(Sink):
     def check(self, name: str, token: str) -> None:
         if self.location.is_local and not Staging.at(self.location.path, self.target.uid).sees(token):
             raise RunError("RUN153", name=name, path=safe_url(self.location.path))
+
+    def begin(self) -> None:
+        self._open_table(0)
 
     def prepare(self, epoch: int) -> None:
         if self.location.is_local:

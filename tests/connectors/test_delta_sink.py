@@ -7,6 +7,7 @@ import pickle
 import shutil
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.common.options import Option, OptionType
+from stateplan.common.types import STRING
 from stateplan.connectors.delta.properties import PROPERTIES
 from stateplan.connectors.delta.rows import statistics
 from stateplan.connectors.registry import sink_changelog_mode, source_changelog_mode
@@ -390,6 +392,27 @@ def test_more_columns_in_the_table(tmp_path: Path) -> None:
     append(path, (1, "a"))
     write(sink_of(path, "k BIGINT", **{"schema_evolution.mode": "newcolumn"}), 0, frame((2,), columns="k BIGINT"))
     assert contents(path) == [(1, "a"), (2, None)]
+
+
+def test_columns_that_the_table_lacks(tmp_path: Path) -> None:
+    path, columns = tmp_path / "t", "k BIGINT, v STRING, w INT, x ARRAY<INT>"
+    append(path, (1, "a"))
+    evolving = {"schema_evolution.mode": "newcolumn"}
+    with pytest.raises(RunError) as raised:
+        sink_of(path, "k BIGINT, v STRING, w INT NOT NULL", **evolving).begin()
+    assert raised.value.code == "RUN172"
+    sink = sink_of(path, columns, **evolving)
+    sink.begin()
+    assert contents(path) == [(1, "a", None, None)]
+    write(sink, 0, frame((2, "b", 3, [4]), columns=columns))
+    sink.target = replace(sink.target, fields=(*sink.target.fields, ("y", STRING)))
+    write(sink, 1, frame((3, "c", 4, [5], "z"), columns=f"{columns}, y STRING"))  # the table has had a micro-batch
+    assert contents(path) == [(1, "a", None, None, None), (2, "b", 3, [4], None), (3, "c", 4, [5], "z")]
+
+
+def test_a_job_that_starts_creates_its_table(tmp_path: Path) -> None:
+    sink_of(tmp_path / "t", BASE).begin()
+    assert contents(tmp_path / "t") == []
 
 
 def test_a_column_that_may_not_be_null(tmp_path: Path) -> None:
