@@ -24,7 +24,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import GatewayError, StateplanError
@@ -33,7 +33,10 @@ from stateplan.gateway.client import http
 from stateplan.gateway.client.parameters import Template, require_text
 from stateplan.gateway.client.statement import Statement
 from stateplan.gateway.client.values import TypeObject, row_reader, type_code
-from stateplan.gateway.protocol import PageKind, ResultColumn, ResultPage
+from stateplan.gateway.protocol import PageKind, ResultColumn, ResultPage, ValueSession
+
+if TYPE_CHECKING:
+    from stateplan.gateway.service.service import SqlGatewayService
 
 apilevel = "2.0"
 threadsafety = 2
@@ -163,7 +166,7 @@ _OP: Description = ("op", type_code(STRING_TYPE), None, None, None, None, False)
 
 
 def connect(
-    endpoint: str = "http://localhost:8083",
+    endpoint: str | SqlGatewayService = "http://localhost:8083",
     options: Mapping[str, str] | None = None,
     *,
     token: str | None = None,
@@ -175,7 +178,8 @@ def connect(
     """Opens a session at a gateway.
 
     Args:
-        endpoint: address of the gateway; without a scheme it is http.
+        endpoint: address of the gateway; without a scheme it is http. Or a gateway of this process, which needs no
+            network.
         options: set in the session. Without ``execution.runtime-mode`` among them, it is set to BATCH.
         token: sent as ``Authorization: Bearer``.
         ca_file: certificates (PEM) to trust instead of those of the system.
@@ -190,9 +194,14 @@ def connect(
     """
     session_options = {_MODE: "STREAMING" if changelog else "BATCH", **(options or {})}
     try:
-        session = http.connect(
-            endpoint, session_options, token=token, name=name, ca_file=ca_file, certificate=certificate
-        )
+        if isinstance(endpoint, str):
+            session: ValueSession = http.connect(
+                endpoint, session_options, token=token, name=name, ca_file=ca_file, certificate=certificate
+            )
+        else:
+            from stateplan.gateway.client.in_process import open_session
+
+            session = open_session(endpoint, session_options, name)
     except StateplanError as error:
         raise _translated(error) from error
     return Connection(_Session(session, changelog))
@@ -202,14 +211,14 @@ class _Session:
     """What a connection and its cursors share.
 
     Attributes:
-        http: the session at the gateway.
+        gateway: the session at the gateway.
         changelog: see :func:`connect`.
         closed: whether the connection was closed.
         abandoned: statements whose cursors are gone.
     """
 
-    def __init__(self, session: http.HttpSession, changelog: bool) -> None:
-        self.http = session
+    def __init__(self, session: ValueSession, changelog: bool) -> None:
+        self.gateway = session
         self.changelog = changelog
         self.closed = False
         self.abandoned: deque[Statement] = deque()
@@ -230,17 +239,17 @@ class _Session:
 
     def zone(self) -> str | None:
         """The time zone of the session, where it is set."""
-        zone = self.http.properties().get(_ZONE)
+        zone = self.gateway.properties().get(_ZONE)
         return None if zone == "default" else zone
 
     def submit(self, text: str) -> Statement:
         """Begins a statement, and ends abandoned ones. Raises StateplanError."""
         while self.abandoned:
             self.abandoned.popleft().close()
-        return Statement(self.http, text)
+        return Statement(self.gateway, text)
 
 
-def _end(session: http.HttpSession) -> None:
+def _end(session: ValueSession) -> None:
     with contextlib.suppress(StateplanError):  # a session that nobody ends times out
         session.close()
 
@@ -266,7 +275,7 @@ class Connection:
 
     def __init__(self, session: _Session) -> None:
         self._session = session
-        self._end = weakref.finalize(self, _end, session.http)
+        self._end = weakref.finalize(self, _end, session.gateway)
 
     @property
     def closed(self) -> bool:

@@ -95,3 +95,10 @@ class GatewaySession(Protocol):
 
     def close(self) -> None:
         """Ends the session, its operations and its queries. Jobs of INSERTs keep running where the gateway does."""
+
+
+class ValueSession(GatewaySession, Protocol):
+    """A session that also returns rows as values of JSON, and not only as texts."""
+
+    def fetch_values(self, operation: str, token: int) -> ResultPage:
+        """As :meth:`fetch`, with :attr:`ResultPage.values`; numbers with a fraction or an exponent are texts."""

@@ -9,8 +9,7 @@ import contextlib
 import time
 
 from stateplan.common.errors import GatewayError, StateplanError
-from stateplan.gateway.client.http import HttpSession
-from stateplan.gateway.protocol import ResultPage
+from stateplan.gateway.protocol import ResultPage, ValueSession
 
 PAUSES = (0.01, 0.1)
 """Seconds between two questions to a gateway that answers at once that it has nothing: first and most."""
@@ -27,7 +26,7 @@ class Statement:
         StateplanError: the gateway does not take it.
     """
 
-    def __init__(self, session: HttpSession, text: str) -> None:
+    def __init__(self, session: ValueSession, text: str) -> None:
         self._session = session
         self._operation = session.submit(text)
         self._token: int | None = 0

@@ -525,6 +525,10 @@ class InProcessSession:
         return self._service.submit(self._handle, statement).handle
 
     def fetch(self, operation: str, token: int, limit: int | None = None) -> ResultPage:
+        return _result_page(*self.fetch_page(operation, token, limit), token)
+
+    def fetch_page(self, operation: str, token: int, limit: int | None = None) -> tuple[Operation, Page]:
+        """The page of a fetch as the service has it, with the operation. Raises as :meth:`fetch`."""
         operation_entry = self._operation(operation)
         change_event = threading.Event()
         forget = operation_entry.listen(change_event.set)
@@ -536,10 +540,8 @@ class InProcessSession:
                 forget = operation_entry.listen(change_event.set)
         finally:
             forget()
-        page = operation_entry.fetch(
-            token, min(limit or self._service.limits.page_rows, self._service.limits.page_rows)
-        )
-        return _result_page(operation_entry, page, token)
+        most = self._service.limits.page_rows
+        return operation_entry, operation_entry.fetch(token, min(limit or most, most))
 
     def _operation(self, handle: str) -> Operation:
         return self._service.session(self._handle).operations.find(handle)
