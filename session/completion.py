@@ -149,7 +149,8 @@ def _candidates(
     if not words:
         return _starting(_FIRST, partial)
     if words[:2] == ["ALTER", "JOB"]:
-        follows = {3: "COMMIT ROLLBACK USING", 4: "PLAN" * (words[-1] == "USING"), 6: "WITH"}.get(len(words), "")
+        after = {"USING": "PLAN", "SET": "TTL"}.get(words[-1], "")
+        follows = {3: "COMMIT ROLLBACK SET USING", 4: after, 6: "" if "SET" in words else "WITH"}.get(len(words), "")
         return _starting(follows.split(), partial)
     if words[:2] == ["ALTER", "PLAN"]:
         follows = {3: "SET", 4: "TTL"}.get(len(words)) or ("FOR" if words[-2] == "TTL" else "TTL")

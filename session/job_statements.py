@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from stateplan.common.errors import StateplanError
-from stateplan.common.types import STRING, LogicalType
+from stateplan.common.types import BIGINT, STRING, LogicalType
 from stateplan.common.zone import local_time_zone, tz_of
 from stateplan.planner.dialect import nodes
 from stateplan.session.context import Context
 from stateplan.session.jobs import JobEntry
+from stateplan.session.live_ttls import plan_that_holds
 from stateplan.session.results import TableResult, content, ok
 
 _WIDTH = 48
@@ -51,15 +52,24 @@ def show_jobs(c: Context) -> TableResult:
 
 
 def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
-    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink reports elsewhere. Of a job with a
-    shadow, a note says how both plans differ."""
+    """DESCRIBE JOB: as SHOW JOBS; of a job that has failed also of what, which Flink reports elsewhere. EXTENDED adds
+    what programs need that continue a job. Of a job with a shadow, a note says how both plans differ."""
     entry = c.session.jobs.find(node.this.name, c.place(node.this))
-    rows = _job_rows(c, [entry])
-    if entry.error is None:
-        return content("DESCRIBE JOB", _JOB_COLUMNS, rows, _comparison(entry), types=_JOB_TYPES)
-    return content(
-        "DESCRIBE JOB", (*_JOB_COLUMNS, "error"), [(*row, entry.error) for row in rows], types=(*_JOB_TYPES, STRING)
-    )
+    columns, types, row = [*_JOB_COLUMNS], [*_JOB_TYPES], [*_job_rows(c, [entry])[0]]
+    if entry.error is not None or node.args.get("extended"):
+        columns, types, row = [*columns, "error"], [*types, STRING], [*row, entry.error]
+    if node.args.get("extended"):
+        checkpoint = None if entry.checkpoint is None else str(entry.checkpoint)
+        columns += ["checkpoint", "micro-batch", "plan"]
+        types += [STRING, BIGINT, STRING]
+        row += [checkpoint, _last_batch(entry), plan_that_holds(entry)]
+    return content("DESCRIBE JOB", columns, [row], _comparison(entry) if entry.error is None else (), types=types)
+
+
+def _last_batch(entry: JobEntry) -> int | None:
+    """The last micro-batch that a job has finished since its start; None before the first one."""
+    view = entry.last if entry.job is None else entry.job.view
+    return view.recent[-1].batch if view is not None and view.recent else None
 
 
 def _comparison(entry: JobEntry) -> list[str]:

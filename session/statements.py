@@ -24,6 +24,7 @@ from stateplan.session.create_table_as import create_table_as, explain_create_ta
 from stateplan.session.function_statements import run_function_statement
 from stateplan.session.job_alteration import run_alter_job, run_end_shadow
 from stateplan.session.job_statements import run_describe_job, run_stop_job
+from stateplan.session.live_ttls import run_alter_job_ttl, ttl_assignments
 from stateplan.session.module_statements import run_module_statement
 from stateplan.session.results import TableResult, content, ok
 from stateplan.session.script import Insert, Inserts, ScriptStatement, is_query
@@ -316,20 +317,10 @@ def _alter_plan(c: Context, node: nodes.AlterPlan) -> TableResult:
         PlanError: as :func:`plans.edit.plan_edit`, with the place in the statement.
     """
     from stateplan.common.ttl import format_ttl
-    from stateplan.plans.document import PlanDocument, edited_ttl
+    from stateplan.plans.document import PlanDocument
     from stateplan.plans.edit import plan_edit, write_edited
-    from stateplan.plans.selector_text import Assignment, parse_selector
 
-    assignments = []
-    for group in node.expressions:
-        place = c.place(group.this)
-        try:
-            ttl = edited_ttl(group.this.name)
-        except PlanError as error:
-            error.place = place
-            raise
-        for selector in group.expressions:
-            assignments.append(Assignment(parse_selector(selector.name, c.place(selector)), ttl))
+    assignments = ttl_assignments(c, node.expressions)
     edit = plan_edit(PlanDocument.load(c.plan_file(node.args["path"])), assignments, c.session.config.to_dict())
     if edit.splices:
         write_edited(edit)
@@ -385,6 +376,7 @@ _RUNNERS: dict[type[exp.Expr], _Runner] = {
     nodes.DescribeJob: run_describe_job,
     nodes.StopJob: run_stop_job,
     nodes.AlterJob: run_alter_job,
+    nodes.AlterJobTtl: run_alter_job_ttl,
     nodes.EndShadow: run_end_shadow,
     nodes.SetOption: _set,
     nodes.ResetOption: _reset,

@@ -43,6 +43,7 @@ RESULT = "result"
 _QUERIES = (exp.Insert, nodes.StatementSet, nodes.ExecuteStatement)
 _ACTIONS = (
     nodes.AlterJob,
+    nodes.AlterJobTtl,
     nodes.AlterPlan,
     nodes.CompilePlan,
     nodes.CreateTableAs,

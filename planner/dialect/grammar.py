@@ -252,9 +252,10 @@ STATEMENTS: tuple[Grammar, ...] = (
         (
             "DESCRIBE | DESC [EXTENDED] name",
             "DESCRIBE CATALOG | DATABASE | FUNCTION [EXTENDED] name",
-            "DESCRIBE JOB 'id'",
+            "DESCRIBE JOB [EXTENDED] 'id'",
         ),
-        "prints the columns of a table or view, or the properties of an object or a job. Of a job with a shadow, it "
+        "prints the columns of a table or view, or the properties of an object or a job. EXTENDED adds the "
+        "checkpoint of a job, its last micro-batch, and its plan with the TTLs that hold. Of a job with a shadow, it "
         "compares both plans: see [ALTER JOB](#alter-job)",
         "DESCRIBE orders",
     ),
@@ -267,9 +268,13 @@ STATEMENTS: tuple[Grammar, ...] = (
     ),
     Grammar(
         "ALTER JOB",
-        ("ALTER JOB 'id' USING PLAN 'path' [WITH ('shadow' = 'true')]", "ALTER JOB 'id' COMMIT | ROLLBACK"),
+        (
+            "ALTER JOB 'id' USING PLAN 'path' [WITH ('shadow' = 'true')]",
+            "ALTER JOB 'id' COMMIT | ROLLBACK",
+            "ALTER JOB 'id' SET TTL 'duration' FOR selector [, selector ...] [, TTL 'duration' FOR ...]",
+        ),
         "continues a job with a changed plan, and keeps its state: see [below](#alter-job). With `shadow`, the plan "
-        "runs beside the old one until COMMIT or ROLLBACK",
+        "runs beside the old one until COMMIT or ROLLBACK. SET TTL [changes TTLs while the job runs](live-ttl.md)",
         "ALTER JOB '9d3e6d0672fd4890adf157f3a7321ee0' USING PLAN 'plan.json'",
     ),
     Grammar(

@@ -194,8 +194,8 @@ class DescribeTable(Statement, parts="this kind? extended?"):
     """``DESCRIBE this``; ``kind`` is EXTENDED, CATALOG or DATABASE where written."""
 
 
-class DescribeJob(Statement, parts="this"):
-    """``DESCRIBE JOB this`` (plain text)."""
+class DescribeJob(Statement, parts="this extended?"):
+    """``DESCRIBE JOB [EXTENDED] this`` (plain text)."""
 
 
 class StopJob(Statement, parts="this savepoint? drain?"):
@@ -204,6 +204,10 @@ class StopJob(Statement, parts="this savepoint? drain?"):
 
 class AlterJob(Statement, parts="this path options?"):
     """``ALTER JOB this USING PLAN path [WITH (..)]`` (plain texts). Flink has no way to do that."""
+
+
+class AlterJobTtl(Statement, parts="this expressions"):
+    """``ALTER JOB this SET ttl, ttl``; the parts are :class:`PlanTtl`. Flink has no way to do that."""
 
 
 class EndShadow(Statement, parts="this plan"):

@@ -251,14 +251,17 @@ class FlinkParser(DdlParser):
         return nodes.StopJob(this=job, savepoint=savepoint, drain=self._accept("WITH", "DRAIN"))
 
     @with_position
-    def _alter_job(self) -> nodes.AlterJob | nodes.EndShadow:
+    def _alter_job(self) -> nodes.AlterJob | nodes.AlterJobTtl | nodes.EndShadow:
         self._expect("ALTER", "JOB")
         job = self._string("the job's id in single quotes")
         plan = self._accept_any(("COMMIT", "ROLLBACK"))
         if plan is not None:
             return nodes.EndShadow(this=job, plan=plan)
+        if self._accept("SET"):
+            return nodes.AlterJobTtl(this=job, expressions=self._ttls())
         if not self._is("USING"):
-            raise self._unexpected("USING PLAN, COMMIT or ROLLBACK", words=("USING", "COMMIT", "ROLLBACK"))
+            words = ("USING", "SET", "COMMIT", "ROLLBACK")
+            raise self._unexpected("USING PLAN, SET TTL, COMMIT or ROLLBACK", words=words)
         self._expect("USING", "PLAN")
         path = self._string("the plan's path in single quotes")
         return nodes.AlterJob(this=job, path=path, options=self._options() if self._is("WITH") else None)
@@ -269,6 +272,9 @@ class FlinkParser(DdlParser):
         if self._word_at(0) == "JOB" and (after := self._ahead(1)) and after.token_type == TokenType.STRING:
             self._advance()
             return nodes.DescribeJob(this=self._string("the job's id in single quotes"))
+        if self._word_at(0) == "JOB" and self._word_at(1) == "EXTENDED" and not self._name_ahead(2):
+            self._expect("JOB", "EXTENDED")
+            return nodes.DescribeJob(this=self._string("the job's id in single quotes"), extended=True)
         ahead = self._name_ahead(1) or self._word_at(1) == "EXTENDED"
         kind = self._accept_any(("CATALOG", "DATABASE", "FUNCTION", "MODEL")) if ahead else None
         if kind == "MODEL":
@@ -444,10 +450,13 @@ class FlinkParser(DdlParser):
         self._expect("ALTER", "PLAN")
         path = self._string("the plan's path in single quotes")
         self._expect("SET")
+        return nodes.AlterPlan(path=path, expressions=self._ttls())
+
+    def _ttls(self) -> list[nodes.PlanTtl]:
         ttls = [self._plan_ttl()]
         while self._accept(","):
             ttls.append(self._plan_ttl())
-        return nodes.AlterPlan(path=path, expressions=ttls)
+        return ttls
 
     @with_position
     def _plan_ttl(self) -> nodes.PlanTtl:
