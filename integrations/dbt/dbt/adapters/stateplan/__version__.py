@@ -1,0 +1,3 @@
+"""The version that ``dbt --version`` prints."""
+
+version = "0.1.0"
