@@ -30,7 +30,7 @@ LONG_FILES: dict[str, str] = {}
 """File -> why it is one room all the same."""
 
 TESTS = ROOT / "tests"
-OTHER_TESTS = {"cluster", "deploy", "docs", "e2e", "frozen", "packages", "support"}
+OTHER_TESTS = {"cluster", "deploy", "docs", "e2e", "frozen", "integrations", "packages", "support"}
 """Folders of tests that cover more than one room, and what the tests share."""
 MAX_SUPPORT = 25
 IMPORTS_OF_TESTS = re.compile(r"(?:from|import) tests\.[\w.]*\btest_\w+|from tests[\w.]* import [^\n]*\btest_\w+")

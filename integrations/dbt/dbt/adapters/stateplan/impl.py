@@ -25,6 +25,7 @@ from dbt_common.exceptions import DbtRuntimeError
 if TYPE_CHECKING:
     import agate
     from dbt.adapters.base.relation import BaseRelation
+    from dbt.adapters.contracts.relation import RelationConfig
 
 
 @dataclass
@@ -226,8 +227,20 @@ class StateplanAdapter(SQLAdapter):
 
     # sources
 
-    @available.parse_none
-    def declare_source(self, source: Mapping[str, Any]) -> None:
+    def set_relations_cache(
+        self,
+        relation_configs: Iterable[RelationConfig],
+        clear: bool = False,
+        required_schemas: set[BaseRelation] | None = None,
+    ) -> None:
+        super().set_relations_cache(relation_configs, clear, required_schemas)
+        manifest: Any = self.get_macro_resolver()  # it has the sources, too
+        for source in manifest.sources.values() if manifest is not None else ():
+            facts = source.to_dict(omit_none=True)
+            if _external(facts, "options"):
+                self._declare_source(facts)
+
+    def _declare_source(self, source: Mapping[str, Any]) -> None:
         """Creates the table of a source that has ``external.options``, or replaces it if it is declared otherwise."""
         relation = self.Relation.create(
             database=source["database"], schema=source["schema"], identifier=source["identifier"]
