@@ -19,7 +19,7 @@ from dbt.adapters.stateplan.connections import StateplanConnectionManager, State
 from dbt.adapters.stateplan.relation import StateplanRelation
 from dbt.adapters.stateplan.streaming import StreamingModel, StreamingTables
 from dbt.adapters.stateplan.tables import TableDefinition, Tables
-from dbt_common.contracts.constraints import ConstraintType
+from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -156,6 +156,8 @@ class StateplanAdapter(SQLAdapter):
         ]
 
     def get_columns_in_relation(self, relation: BaseRelation) -> list[StateplanColumn]:
+        if not self.tables.exists(relation.render()):
+            return []
         return [StateplanColumn(c.name, c.type) for c in self.tables.columns(relation.render())]
 
     @available.parse_none
@@ -169,6 +171,16 @@ class StateplanAdapter(SQLAdapter):
             if existing.type == RelationType.Table:
                 self.streaming_tables.stop(job_name(existing))
         super().drop_schema(relation)
+
+    @classmethod
+    def render_column_constraint(cls, constraint: ColumnLevelConstraint) -> str | None:
+        rendered = super().render_column_constraint(constraint)
+        return f"{rendered} NOT ENFORCED" if rendered and constraint.type == ConstraintType.primary_key else rendered
+
+    @classmethod
+    def render_model_constraint(cls, constraint: ModelLevelConstraint) -> str | None:
+        rendered = super().render_model_constraint(constraint)
+        return f"{rendered} NOT ENFORCED" if rendered and constraint.type == ConstraintType.primary_key else rendered
 
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
         """The types of columns are never changed in place."""

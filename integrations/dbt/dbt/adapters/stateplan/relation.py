@@ -23,5 +23,6 @@ class StateplanRelation(BaseRelation):
 
     quote_policy: Policy = field(default_factory=QuotePolicy)
     quote_character: str = "`"
+    require_alias: bool = False
     renameable_relations: frozenset[RelationType] = frozenset({RelationType.Table, RelationType.View})
     replaceable_relations: frozenset[RelationType] = frozenset({RelationType.View})

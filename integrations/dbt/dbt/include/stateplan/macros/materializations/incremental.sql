@@ -5,9 +5,8 @@
   {%- set target_relation = this.incorporate(type='table') -%}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set strategy = config.get('incremental_strategy') or ('merge' if config.get('unique_key') else 'append') -%}
-  {% if strategy not in adapter.valid_incremental_strategies() %}
-    {% do exceptions.raise_compiler_error("the incremental strategy '" ~ strategy ~ "' is neither 'append' nor 'merge'") %}
-  {% elif strategy == 'merge' and not config.get('unique_key') %}
+  {% do adapter.get_incremental_strategy_macro(context, strategy) %}
+  {% if strategy == 'merge' and not config.get('unique_key') %}
     {% do exceptions.raise_compiler_error("the incremental strategy 'merge' needs a unique_key") %}
   {% endif %}
   {{ run_hooks(pre_hooks) }}
