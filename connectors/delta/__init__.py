@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from stateplan.common.changelog import INSERT_ONLY, RETRACT, UPSERT, ChangelogMode
 from stateplan.common.errors import OptionError, Place, StateplanError
 from stateplan.common.options import Option, OptionType, Role, alike, flag, options_below, parallelism, parse_instant
+from stateplan.connectors.budget import Limits
 from stateplan.connectors.datasets import Dataset, datasets_of_path
 from stateplan.connectors.delta.properties import PROPERTIES, properties_of
 from stateplan.connectors.delta.schema import check_columns, check_partitions
 from stateplan.connectors.delta.sink import AppendSink, MergeSink, Target
-from stateplan.connectors.delta.source import DeltaSource, Limits, Rules, Start, partitions_of
+from stateplan.connectors.delta.source import DeltaSource, Rules, Start, partitions_of
 from stateplan.connectors.delta.table import STORAGE, TABLE_PATH, Location, places_of
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.history import BACKFILL_FROM

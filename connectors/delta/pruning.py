@@ -7,19 +7,16 @@ is not understood here says nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from stateplan.common.types import LogicalType
+from stateplan.connectors.comparisons import Comparison, comparison_of, constant_of, value_of
 from stateplan.connectors.formats.base import Fields
-from stateplan.functions.rex import Call, InputRef, Literal, Rex
+from stateplan.functions.rex import Call, Rex
 
 Bounds: TypeAlias = Mapping[str, tuple[Any, Any]]
 """Column to its least and its greatest value in a file; None for one that is not known."""
 
-_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT"})
-_TEXT = frozenset({"CHAR", "VARCHAR"})
 _MILLISECOND = timedelta(milliseconds=1)
 """Spark cuts the times in its statistics to milliseconds, the greatest one too."""
 
@@ -42,22 +39,17 @@ def _may(condition: Rex, fields: Fields, bounds: Bounds) -> bool:
         return all(_may(c, fields, bounds) for c in condition.operands)
     if condition.name == "OR":
         return any(_may(c, fields, bounds) for c in condition.operands)
-    if condition.name not in _MIRRORED or len(condition.operands) != 2:
-        return True
-    left, right = condition.operands
-    if isinstance(left, InputRef) and isinstance(right, Literal):
-        return _comparison_fits(left, condition.name, right, fields, bounds)
-    if isinstance(right, InputRef) and isinstance(left, Literal):
-        return _comparison_fits(right, _MIRRORED[condition.name], left, fields, bounds)
-    return True
+    comparison = comparison_of(condition)
+    return comparison is None or _comparison_fits(comparison, fields, bounds)
 
 
-def _comparison_fits(column: InputRef, operator: str, literal: Literal, fields: Fields, bounds: Bounds) -> bool:
-    name, data_type = fields[column.index]
-    constant = _constant(literal, data_type)
+def _comparison_fits(comparison: Comparison, fields: Fields, bounds: Bounds) -> bool:
+    operator = comparison.operator
+    name, data_type = fields[comparison.column]
+    constant = constant_of(comparison.literal, data_type)
     if constant is None:
         return True
-    low, high = (_value(value, data_type) for value in bounds.get(name, (None, None)))
+    low, high = (value_of(value, data_type) for value in bounds.get(name, (None, None)))
     if high is not None and isinstance(high, datetime):
         high += _MILLISECOND
     too_low = high is not None and (
@@ -65,31 +57,3 @@ def _comparison_fits(column: InputRef, operator: str, literal: Literal, fields: 
     )
     too_high = low is not None and (low > constant if operator in ("=", "<=") else operator == "<" and low >= constant)
     return not (too_low or too_high)
-
-
-def _constant(literal: Literal, data_type: LogicalType) -> Any:
-    """The value of a literal to compare values of a column with; None if it is of another kind."""
-    root, value = literal.type.root, literal.value
-    if data_type.root in _INTEGERS and root in _INTEGERS:
-        return _value(value, data_type)
-    if (data_type.root in _TEXT and root in _TEXT) or data_type.root == root == "DATE":
-        return _value(value, data_type)
-    return _value(value, data_type) if data_type.root == root == "TIMESTAMP_WITHOUT_TIME_ZONE" else None
-
-
-def _value(value: Any, data_type: LogicalType) -> Any:
-    """A value of a plan or of statistics, typed or as text; None if it is not understood."""
-    try:
-        if data_type.root in _INTEGERS:
-            return None if value is None or isinstance(value, bool) else int(value)
-        if data_type.root in _TEXT:
-            return value if isinstance(value, str) else None
-        if isinstance(value, datetime):
-            return value.replace(tzinfo=None)
-        if data_type.root == "DATE":
-            return value if isinstance(value, date) else date.fromisoformat(value)
-        if data_type.root == "TIMESTAMP_WITHOUT_TIME_ZONE":
-            return datetime.fromisoformat(value).replace(tzinfo=None)
-    except (TypeError, ValueError):
-        return None
-    return None

@@ -9,9 +9,7 @@ change of each key. Source: the sinks of Delta's Flink connector, and ``txn`` ac
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,6 +20,7 @@ from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError, RunError, nearest
 from stateplan.common.files import safe_url
 from stateplan.common.types import LogicalType
+from stateplan.connectors.commits import commit_once, last_changes, rows_as_part
 from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.extras import require
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
 
     from stateplan.connectors.delta.rows import NewFile, Writer
-
-_PATIENCE = 60.0
-"""Seconds for which a commit that others overtake is tried again."""
 
 _DELETED = "__stateplan_deleted"
 """Column of a merge: whether the row is to be deleted."""
@@ -306,25 +302,22 @@ class DeltaSink(Sink):
         """
         from deltalake.exceptions import CommitFailedError
 
-        until = time.monotonic() + _PATIENCE
-        pause = 0.05
-        is_retry = False
-        while True:
-            table = self._open_table(epoch)
-            if self._has_epoch(table, epoch):
-                return is_retry
-            is_retry = True
-            try:
-                with self.location.reaching():
-                    if change(table):
-                        self.ledger.note(self.location.uri, epoch)
-                return True
-            except CommitFailedError as error:
-                if self._released or time.monotonic() > until:
-                    reason = self.location.error_text(error)
-                    raise RunError("RUN170", name=self.location.name, epoch=epoch, reason=reason) from None
-                time.sleep(pause * (1 + random.random()))
-                pause = min(2 * pause, 2.0)
+        def make(table: DeltaTable) -> None:
+            with self.location.reaching():
+                if change(table):
+                    self.ledger.note(self.location.uri, epoch)
+
+        def refusal(error: Exception) -> RunError:
+            return RunError("RUN170", name=self.location.name, epoch=epoch, reason=self.location.error_text(error))
+
+        return commit_once(
+            lambda: self._open_table(epoch),
+            lambda table: self._has_epoch(table, epoch),
+            make,
+            (CommitFailedError,),
+            refusal,
+            lambda: self._released,
+        )
 
 
 class AppendSink(DeltaSink):
@@ -404,9 +397,7 @@ class MergeSink(DeltaSink):
         if not frame.height:
             return b""
         refuse_empty_texts(frame, self.target.fields, self.target.partitions, self.location)
-        out = io.BytesIO()
-        frame.write_ipc(out)
-        return out.getvalue()
+        return rows_as_part(frame)
 
     def commit(self, parts: Sequence[bytes], epoch: int) -> None:
         rows = self._last(parts)
@@ -425,16 +416,8 @@ class MergeSink(DeltaSink):
 
     def _last(self, parts: Sequence[bytes]) -> pl.DataFrame | None:
         """The last change of each key; None without any."""
-        import polars as pl
-
-        frames = [pl.read_ipc(io.BytesIO(part)) for part in parts]
-        frames = [f if KIND in f.columns else f.with_columns(pl.lit(0, pl.Int8).alias(KIND)) for f in frames]
-        if not frames:
-            return None
         names = [name for name, _ in self.target.fields]
-        key = [column(names.index(k)) for k in self.target.key]
-        # A row that moves to another key ends with its -U under the old one: there it is gone.
-        return pl.concat(frames).unique(key, keep="last", maintain_order=True)
+        return last_changes(parts, [column(names.index(k)) for k in self.target.key])
 
     def _table(self, rows: pl.DataFrame, with_flag: bool) -> Any:
         import polars as pl

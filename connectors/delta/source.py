@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.errors import DataError, OptionError, nearest
 from stateplan.common.files import plain_path
 from stateplan.common.types import LogicalType
+from stateplan.connectors.budget import Budget, Limits
 from stateplan.connectors.delta.log import ADDED_ROWS, DELETE, REMOVED_ROWS, Commit, DataFile, Log
 from stateplan.connectors.delta.pruning import may_match
 from stateplan.connectors.delta.schema import holds, names_of
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource
-from stateplan.connectors.pace import Pace
 from stateplan.connectors.protocol import Offset, OffsetSource, Partition
 from stateplan.connectors.splits import Split
 from stateplan.functions.rex import Rex
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 _IDLE_LOOKS = 100
 """Looks for a next version after which the log is listed: it may have lost that version and have later ones."""
-
-_ROW_BYTES = 64
-"""Bytes of a row in a file of which the log does not say how many it has."""
 
 _KEPT_FACTS = 64
 """Versions whose columns and properties are kept: they are planned soon after they are counted."""
@@ -77,38 +74,6 @@ class Rules:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much a micro-batch reads at most, but one file at least."""
-
-    files: int | None = None
-    bytes: int | None = None
-
-
-class _Budget:
-    def __init__(self, limits: Limits, pace: Pace | None) -> None:
-        self.files = limits.files
-        self.bytes = limits.bytes
-        self.rows = None
-        if pace is not None:
-            self.rows = pace.rows()
-            self.bytes = min((n for n in (limits.bytes, pace.max_bytes) if n is not None), default=None)
-        self.is_fresh = True
-
-    @property
-    def is_used_up(self) -> bool:
-        return not self.is_fresh and any(left is not None and left <= 0 for left in (self.files, self.bytes, self.rows))
-
-    def take(self, file: DataFile) -> None:
-        self.is_fresh = False
-        if self.files is not None:
-            self.files -= 1
-        if self.bytes is not None:
-            self.bytes -= file.size
-        if self.rows is not None:
-            self.rows -= file.size // _ROW_BYTES if file.count is None else file.count
-
-
-@dataclass(frozen=True)
 class DeltaSplit(Split):
     """A file of a version of a table."""
 
@@ -142,7 +107,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         interval: milliseconds between looks for new versions.
         start: where it begins.
         rules: for versions that remove rows.
-        limits: the limits of a micro-batch.
+        limits: the limits of a micro-batch; None for none.
         partitions: to read; None for all.
         filters: conditions over ``fields``: files in which they hold for no row are not read.
         limit: how many rows of a file are enough.
@@ -162,7 +127,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         interval: int | None = None,
         start: Start = Start(),
         rules: Rules = Rules(),
-        limits: Limits = Limits(),
+        limits: Limits | None = None,
         partitions: Sequence[Partition] | None = None,
         filters: Sequence[Rex] = (),
         limit: int | None = None,
@@ -175,7 +140,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         self.interval = None if is_bounded else interval
         self.start = start
         self.rules = rules
-        self.limits = limits
+        self.limits = limits or Limits()
         self.partitions = None if partitions is None else {tuple(sorted(p.items())) for p in partitions}
         self.filters = tuple(filters)
         self.limit = limit
@@ -243,7 +208,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         return earlier[-1]
 
     def latest_offset(self, start: Offset) -> Offset:
-        budget = _Budget(self.limits, self.pace)
+        budget = Budget(self.limits, self.pace)
         position = dict(start)
         self._arrive(start)
         if position["snapshot"]:
@@ -317,7 +282,7 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
                 raise self.log.missing_version(version)
         return False
 
-    def _next(self, position: Offset, budget: _Budget) -> Offset:
+    def _next(self, position: Offset, budget: Budget) -> Offset:
         """How far the version of a position may be read."""
         table, version, place = position["table"], position["version"], position["file"]
         files = self._files(version)
@@ -330,9 +295,9 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         metadata = self.log.commit(version).metadata
         return _offset(table if metadata is None else metadata.get("id", table), version + 1)
 
-    def _take(self, file: DataFile, budget: _Budget) -> None:
+    def _take(self, file: DataFile, budget: Budget) -> None:
         if self._is_wanted(file):
-            budget.take(file)
+            budget.take(file.size, file.count)
 
     def plan(self, start: Offset, end: Offset) -> list[DeltaSplit]:
         files: list[DataFile] = []

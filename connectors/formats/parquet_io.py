@@ -69,7 +69,7 @@ def _fits(data_type: LogicalType, arrow_type: Any) -> bool:
     return True
 
 
-def _cast(series: pl.Series, data_type: LogicalType) -> pl.Series:
+def cast_column(series: pl.Series, data_type: LogicalType) -> pl.Series:
     """A column as Arrow gave it in the column's own type; timestamps are cut, not rounded."""
     dtype = data_type.polars()
     series = of_datetimes(series, data_type)
@@ -128,7 +128,7 @@ class ParquetDecoder:
                 continue
             read = pl.DataFrame(pl.from_arrow(pa.table(batch))) if present else pl.DataFrame(height=batch.num_rows)
             data = {
-                column(i): _cast(read[name], data_type)
+                column(i): cast_column(read[name], data_type)
                 if name in present
                 else pl.Series([None], dtype=data_type.polars()).extend_constant(None, batch.num_rows - 1)
                 for i, (name, data_type) in enumerate(self.fields)
