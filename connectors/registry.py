@@ -49,6 +49,7 @@ CONNECTORS: LazyTable[Connector] = LazyTable(
         "jdbc": _CONNECTORS + "jdbc:Jdbc",
         "postgres-cdc": _CONNECTORS + "postgres_cdc:PostgresCdc",
         "delta": _CONNECTORS + "delta:Delta",
+        "iceberg": _CONNECTORS + "iceberg:Iceberg",
     },
     _instance,
 )
@@ -77,6 +78,7 @@ CATALOGS: LazyTable[CatalogType] = LazyTable(
     {
         "jdbc": _CONNECTORS + "jdbc.catalog:JdbcCatalogType",
         "delta": _CONNECTORS + "delta.catalog:DeltaCatalogType",
+        "iceberg": _CONNECTORS + "iceberg.catalog:IcebergCatalogType",
         "state": _STATE + "state_catalog:StateCatalogType",
     },
     _instance,

@@ -269,6 +269,7 @@ PROBED = {
     ),
     "Spark's inside": "runtime/spark/jvm_loss.py runtime/spark/session.py",
     "functions by their name in a table": "connectors/formats/change_formats.py planner/dialect/generator.py",
+    "parts of a library by their name": "connectors/iceberg/access.py connectors/iceberg/files.py",
     "arrays by their name": "connectors/kafka/batches.py connectors/kafka/fetching.py",
 }
 """Why a file looks an attribute up by its name: the object is not one of ours, or the name is in a table."""

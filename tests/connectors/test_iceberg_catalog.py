@@ -1,0 +1,163 @@
+"""Iceberg catalogs as catalogs of a session."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType, TimeType
+
+from stateplan.common.roots import Roots, holding
+from stateplan.session.environment import TableEnvironment
+from tests.connectors.catalog_queries import PRINT, collected, fails, rows
+from tests.connectors.iceberg_tables import append, catalog, opened
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> TableEnvironment:
+    """A session with the warehouse ``tmp_path / "lake"`` as the catalog ``lake``, which is current."""
+    env = TableEnvironment.create()
+    env.execute_sql(f"CREATE CATALOG lake WITH ('type' = 'iceberg', 'warehouse' = '{tmp_path}/lake')")
+    env.use_catalog("lake")
+    return env
+
+
+def test_tables_of_an_iceberg_catalog(lake: TableEnvironment, tmp_path: Path) -> None:
+    assert rows(lake, "SHOW DATABASES") == ["default"] and rows(lake, "SHOW TABLES") == []
+    assert not (tmp_path / "lake").exists(), "a look makes nothing"
+    made = catalog(tmp_path / "lake")
+    made.create_namespace("shop")
+    schema = Schema(
+        NestedField(1, "id", LongType(), required=True, doc="the key"),
+        NestedField(2, "name", StringType()),
+        NestedField(3, "at", TimestamptzType()),
+        identifier_field_ids=[1],
+    )
+    spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), "name"))
+    made.create_table("shop.orders", schema, partition_spec=spec, properties={"comment": "what was ordered"})
+    made.create_table("shop.odd", Schema(NestedField(1, "t", TimeType())))
+    assert rows(lake, "SHOW DATABASES") == ["default", "shop"]
+    assert sorted(map(str, rows(lake, "SHOW TABLES FROM shop"))) == ["odd", "orders"]
+    assert rows(lake, "SHOW CREATE TABLE shop.orders") == [
+        "CREATE TABLE `lake`.`shop`.`orders` (\n"
+        "  `id` BIGINT NOT NULL COMMENT 'the key',\n  `name` VARCHAR(2147483647),\n"
+        "  `at` TIMESTAMP(6) WITH LOCAL TIME ZONE,\n  CONSTRAINT `PK_id` PRIMARY KEY (`id`) NOT ENFORCED\n)\n"
+        "COMMENT 'what was ordered'\nPARTITIONED BY (`name`)\n"
+        "WITH (\n  'catalog-database' = 'shop',\n  'catalog-table' = 'orders',\n  'connector' = 'iceberg',\n"
+        f"  'warehouse' = '{tmp_path}/lake'\n)"
+    ]
+    assert "did you mean 'orders'?" in fails(lambda: lake.execute_sql("DESCRIBE shop.ordrs"))
+    assert "[CAT117]" in fails(lambda: lake.execute_sql("DESCRIBE shop.odd"))
+    for path in ("shop.`../orders`", "`../shop`.orders"):
+        assert fails(lambda path=path: lake.execute_sql(f"DESCRIBE {path}")).startswith("[CAT00")
+
+
+def test_create_table_insert_and_select_in_iceberg(lake: TableEnvironment, tmp_path: Path) -> None:
+    lake.execute_sql("CREATE DATABASE made")
+    lake.execute_sql(
+        "CREATE TABLE made.t (id BIGINT COMMENT 'the key', ts TIMESTAMP(3), v DECIMAL(10, 2), "
+        "PRIMARY KEY (id) NOT ENFORCED) COMMENT 'mine' WITH ('partitioning' = 'days(ts), bucket(4, id)', "
+        "'sort-order' = 'v DESC', 'write.parquet.compression-codec' = 'snappy')"
+    )
+    table = catalog(tmp_path / "lake").load_table("made.t")
+    assert table.current_snapshot() is None and table.properties["comment"] == "mine"
+    later = TableEnvironment.create()
+    later.execute_sql(f"CREATE CATALOG lake WITH ('type' = 'iceberg', 'warehouse' = '{tmp_path}/lake')")
+    shown = str(rows(later, "SHOW CREATE TABLE lake.made.t")[0])
+    assert "'partitioning' = 'days(ts), bucket(4, id)'" in shown and "'sort-order' = 'v DESC'" in shown
+    assert "PRIMARY KEY (`id`)" in shown and "PARTITIONED BY" not in shown
+    assert fails(lambda: later.execute_sql("CREATE TABLE lake.made.t (a INT)")).startswith("[CAT010]")
+    later.execute_sql("CREATE TABLE IF NOT EXISTS lake.made.t (a INT)")
+    moment = "TIMESTAMP '2024-01-01 00:00:00'"
+    for value in ("1.5", "2.5"):
+        lake.execute_sql(f"INSERT INTO made.t VALUES (1, {moment}, {value}) ON CONFLICT DO DEDUPLICATE").wait()
+    assert collected(lake, "SELECT id, v FROM made.t WHERE id = 1") == [(1, Decimal("2.50"))]
+    lake.execute_sql("CREATE TABLE made.u AS SELECT id, v FROM made.t").wait()
+    assert len(collected(lake, "SELECT * FROM made.u")) == 1
+    lake.execute_sql("CREATE TABLE made.w LIKE made.t")
+    like = catalog(tmp_path / "lake").load_table("made.w")
+    assert [f.name for f in like.spec().fields] == ["ts_day", "id_bucket"]
+
+
+def test_what_iceberg_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: Path) -> None:
+    lake.execute_sql("CREATE TABLE t (a INT)")
+    for statement, told in {
+        "CREATE TABLE u (a INT, b AS a + 1)": "[CAT117]",
+        "CREATE TABLE u (t TIMESTAMP(3), WATERMARK FOR t AS t)": "[CAT117]",
+        "CREATE TABLE u (a INT) WITH ('streaming' = 'true')": "[CAT117]",
+        f"CREATE TABLE u (a INT) {PRINT}": "[CAT117]",
+        "CREATE TABLE u (a INT) WITH ('format-version' = '1')": "[OPT105]",
+        "CREATE TABLE u (a INT) WITH ('write.py-location-provider.impl' = 'os.system')": "[OPT175]",
+        "CREATE TABLE u (a INT) WITH ('partitioning' = 'hours(a)')": "[OPT174]",
+        "CREATE TABLE u (a TIME)": "[CAT102]",
+        "CREATE TABLE u (a TIMESTAMP(9))": "[CAT102]",
+        "CREATE TABLE `../u` (a INT)": "[CAT118]",
+        "CREATE DATABASE `..`": "[CAT118]",
+        f"CREATE DATABASE `{'x' * 256}`": "[CAT118]",
+        "DROP TABLE t": "[CAT110]",
+        "CREATE VIEW v AS SELECT 1": "[CAT110]",
+    }.items():
+        assert fails(lambda statement=statement: lake.execute_sql(statement)).startswith(told), statement
+    assert [p.name for p in (tmp_path / "lake" / "default").iterdir()] == ["t"]
+    lake.execute_sql("CREATE DATABASE vain")
+    lake.execute_sql("DROP DATABASE vain")
+    assert rows(lake, "SHOW DATABASES") == ["default"]
+
+
+def test_a_catalog_that_does_not_answer(tmp_path: Path) -> None:
+    env = TableEnvironment.create()
+    created = "CREATE CATALOG c WITH ('type' = 'iceberg', {})"
+    assert fails(lambda: env.execute_sql(created.format("'catalog-name' = 'x'"))).startswith("[OPT175]")
+    rest = created.format("'catalog-type' = 'rest', 'uri' = 'http://127.0.0.1:9', 'token' = 's3cr3t'")
+    message = fails(lambda: env.execute_sql(rest))
+    assert message.startswith("[DATA475]") and "s3cr3t" not in message
+    (tmp_path / "catalog.db").write_text("no database")
+    assert fails(lambda: env.execute_sql(created.format(f"'warehouse' = '{tmp_path}'"))).startswith("[DATA475]")
+    hive = created.format("'catalog-type' = 'hive', 'uri' = 'thrift://127.0.0.1:9'")
+    assert fails(lambda: env.execute_sql(hive)).startswith(("[OPT175]", "[OPT122]", "[DATA475]"))
+
+
+def test_no_table_leads_out_of_the_roots_or_to_code(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    append(outside, (1, "canary"))
+    append(root, (1, "a"))
+    table = opened(outside)
+    catalog(root).register_table("default.stolen", table.metadata_location)
+    read = (
+        "CREATE TEMPORARY TABLE {0} (k BIGINT, v STRING) WITH ('connector' = 'iceberg', "
+        f"'warehouse' = '{root}', 'catalog-table' = '{{0}}')"
+    )
+    env = TableEnvironment.create()
+    for name in ("t", "stolen", "coded"):
+        env.execute_sql(read.format(name))
+    assert collected(env, "SELECT v FROM stolen") == [("canary",)], "without roots"
+    with holding(Roots((str(root),))):
+        assert collected(env, "SELECT v FROM t") == [("a",)]
+        message = fails(lambda: collected(env, "SELECT v FROM stolen"))
+        assert message.startswith("[GW012]") and "canary" not in message
+    metadata = json.loads(Path(opened(root).metadata_location).read_text())
+    metadata["properties"]["py-io-impl"] = "os.system"
+    (root / "coded.metadata.json").write_text(json.dumps(metadata))
+    with pytest.raises(TypeError):  # the library itself has imported it
+        catalog(root).register_table("default.coded", str(root / "coded.metadata.json"))
+    assert fails(lambda: collected(env, "SELECT v FROM coded")).startswith("[DATA476]")
+
+
+def test_time_travel(lake: TableEnvironment, tmp_path: Path) -> None:
+    for k in (1, 2):
+        append(tmp_path / "lake", (k, "v"))
+    first, second = opened(tmp_path / "lake").history()
+    query = "SELECT k FROM t FOR SYSTEM_TIME AS OF {}"
+    assert collected(lake, query.format(first.snapshot_id)) == [(1,)]
+    lake.execute_sql("SET 'table.local-time-zone' = 'UTC'")
+    for at, keys in ((first.timestamp_ms, [(1,)]), (second.timestamp_ms, [(1,), (2,)])):
+        text = datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        assert collected(lake, query.format(f"TIMESTAMP '{text}'")) == keys
+    assert "[OPT179]" in fails(lambda: lake.execute_sql(query.format(7)))
+    assert "[OPT179]" in fails(lambda: lake.execute_sql(query.format("TIMESTAMP '2001-01-01 00:00:00'")))
