@@ -118,6 +118,19 @@ class ExternalCatalog(ABC):
         """Replaces the options of an existing table."""
         raise self.refusal("change tables")
 
+    def alter_columns(self, database: str, name: str, table: ExternalTable) -> None:
+        """Replaces the columns and the primary key of an existing table.
+
+        A statement adds columns, or changes some, removes some, or renames one: a column that comes in the place of
+        another one, with its type, is that one under another name.
+
+        Args:
+            database: of the table.
+            name: of the table.
+            table: the table after the change.
+        """
+        raise self.refusal("change tables")
+
     def rename_table(self, database: str, name: str, new_name: str) -> bool:
         """Renames an existing table; False if the new name is in use."""
         raise self.refusal("rename tables")

@@ -30,11 +30,12 @@ from stateplan.connectors.iceberg.access import (
     programs_of,
 )
 from stateplan.connectors.iceberg.layout import ORDERING, PARTITIONING, partitioning_of, terms_of
-from stateplan.connectors.iceberg.properties import PROPERTIES, WRITE_OPTIONS, properties_of
+from stateplan.connectors.iceberg.lookup import IcebergLookup
+from stateplan.connectors.iceberg.properties import EXPIRES, PROPERTIES, WRITE_OPTIONS, properties_of
 from stateplan.connectors.iceberg.schema import check_columns
 from stateplan.connectors.iceberg.sink import AppendSink, MergeSink, Target
 from stateplan.connectors.iceberg.source import IcebergSource, Rules, Start
-from stateplan.connectors.protocol import Connector, Sink, SinkTable, SourceTable, Table
+from stateplan.connectors.protocol import Connector, Lookup, Sink, SinkTable, SourceTable, Table
 from stateplan.connectors.time_travel import TimeTravel
 
 DATABASE, TABLE = "catalog-database", "catalog-table"
@@ -132,6 +133,7 @@ class Iceberg(Connector, TimeTravel):
         parallelism(Role.SINK, "the number of files depends on the partitions of the micro-batch"),
     )
     roles = (Role.SOURCE, Role.SINK)
+    can_look_up = True
     abilities = frozenset({"ProjectPushDown", "FilterPushDown", "LimitPushDown", "ReadingMetadata"})
     sink_abilities = frozenset({"Partitioning", "Overwrite"})
     metadata = (("_snapshot_id", "BIGINT NOT NULL"), ("_snapshot_timestamp", "TIMESTAMP_LTZ(3) NOT NULL"))
@@ -243,6 +245,13 @@ class Iceberg(Connector, TimeTravel):
             limit=table.limit,
         )
 
+    def lookup(self, table: SourceTable) -> Lookup:
+        """Raises OptionError OPT178, an option says which snapshot is read: rows are looked up in the current one."""
+        for key in (*_EXACT, _FIRST, _UNTIL):
+            if key in table.options:
+                raise OptionError("OPT178", key=key, owner="is read", own="is looked up")
+        return IcebergLookup(access_of(table), tuple(table.fields[i] for i in table.projection))
+
     def sink(self, table: SinkTable) -> Sink:
         names = [name for name, _ in table.fields]
         target = Target(
@@ -254,6 +263,7 @@ class Iceberg(Connector, TimeTravel):
             properties_of(table.options),
             table.uid,
             table.overwrite,
+            table.value(EXPIRES),
         )
         return MergeSink(target) if table.primary_key else AppendSink(target)
 

@@ -9,9 +9,11 @@ Source: ``FlinkCatalog`` and ``FlinkCatalogFactory`` of Iceberg's Flink module.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from stateplan.common.errors import CatalogError, DataError
+from stateplan.common.errors import CatalogError, DataError, StateplanError
 from stateplan.common.options import Option, OptionType
 from stateplan.common.secrets import resolve_references
 from stateplan.connectors.catalogs import CatalogType, ExternalCatalog, ExternalColumn, ExternalTable
@@ -19,6 +21,8 @@ from stateplan.connectors.extras import require
 from stateplan.connectors.iceberg import DATABASE, TABLE, Iceberg
 from stateplan.connectors.iceberg.access import (
     CATALOG_OPTIONS,
+    CODE_KEYS,
+    MERGES,
     CatalogAccess,
     TableAccess,
     catalog_options_of,
@@ -27,6 +31,7 @@ from stateplan.connectors.iceberg.access import (
     places_of,
     programs_of,
 )
+from stateplan.connectors.iceberg.alter import alter_columns, alter_order, alter_partitions, alter_properties
 from stateplan.connectors.iceberg.layout import (
     ORDERING,
     PARTITIONING,
@@ -43,7 +48,7 @@ from stateplan.connectors.iceberg.properties import properties_of
 from stateplan.connectors.iceberg.schema import check_columns, columns_of, schema_of
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table
+    from pyiceberg.table import Table, Transaction
 
 
 class IcebergCatalogType(CatalogType):
@@ -164,7 +169,7 @@ class IcebergCatalog(ExternalCatalog):
         key = tuple(c.name for c in columns_of(schema) if c.field_id in schema.identifier_field_ids)
         terms = partition_terms(schema, handle.spec())
         plain = all(term.transform == "identity" for term in terms)
-        options = dict(self._location_options(database, name))
+        options = {**self._location_options(database, name), **_shown_properties(handle)}
         if terms and not plain:
             options[PARTITIONING] = ", ".join(term.text for term in terms)
         order = order_text(sort_terms(schema, handle.sort_order()))
@@ -236,6 +241,50 @@ class IcebergCatalog(ExternalCatalog):
     def drop_table(self, database: str, name: str) -> None:
         raise self.refusal("drop tables, which would remove their data", "drop it with the engine that has made it")
 
+    def alter_columns(self, database: str, name: str, table: ExternalTable) -> None:
+        """Changes columns by their ids: a column that is renamed keeps its values.
+
+        Raises:
+            CatalogError: CAT102, a type that Iceberg does not have; CAT110, a change that Iceberg does not allow.
+        """
+        check_columns([(column.name, column.type) for column in table.columns])
+        with self._change(database, name) as (transaction, handle):
+            alter_columns(transaction, handle, table.columns, table.primary_key)
+
+    def alter_table(self, database: str, name: str, options: Mapping[str, str]) -> None:
+        """Changes properties, partitions and the order of rows.
+
+        Raises:
+            CatalogError: CAT110, a change that Iceberg does not allow; CAT117, an option that is no property.
+            OptionError: OPT174, OPT175, as :meth:`options_of_new`.
+        """
+        table = self.table(database, name)
+        assert table is not None
+        location_options = self._location_options(database, name)
+        changes = {key: text for key, text in options.items() if location_options.get(key) != text}
+        self.options_of_new(database, name, replace(table, options=changes))
+        partitions, order = self._layout(replace(table, options=options))
+        with self._change(database, name) as (transaction, handle):
+            if options.get(PARTITIONING) != table.options.get(PARTITIONING):
+                alter_partitions(transaction, handle, partitions)
+            if options.get(ORDERING) != table.options.get(ORDERING):
+                alter_order(transaction, order)
+            alter_properties(transaction, _shown_properties(handle), properties_of(options))
+
+    @contextmanager
+    def _change(self, database: str, name: str) -> Iterator[tuple[Transaction, Table]]:
+        """A change of a table, in one commit. Raises CatalogError CAT110, with what the library says."""
+        access = self._table(database, name)
+        handle = access.open()
+        transaction = handle.transaction()
+        try:
+            yield transaction, handle
+            transaction.commit_transaction()
+        except StateplanError:
+            raise
+        except Exception as error:  # whatever the library says of a change that it does not make
+            raise self.refusal("make this change", access.error_text(error)) from None
+
     def rename_table(self, database: str, name: str, new_name: str) -> bool:
         check_name(new_name)
         if self._open_table(database, new_name) is not None:
@@ -264,3 +313,9 @@ class IcebergCatalog(ExternalCatalog):
         if catalog is not None:
             with access.reaching():
                 catalog.drop_namespace(tuple(name.split(".")))
+
+
+def _shown_properties(handle: Table) -> dict[str, str]:
+    """The properties that are options of the table, but what each table that is created here has."""
+    properties = {key: text for key, text in handle.properties.items() if key not in CODE_KEYS}
+    return {key: text for key, text in properties_of(properties).items() if (key, text) != (MERGES, "true")}

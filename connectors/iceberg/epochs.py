@@ -31,12 +31,18 @@ def property_of(uid: str) -> str:
     return _PROPERTY + input_digest((statement_of(uid) or uid).encode())
 
 
+def snapshots_of(table: Table) -> dict[int, Snapshot]:
+    """Id to snapshot."""
+    return {snapshot.snapshot_id: snapshot for snapshot in table.metadata.snapshots}
+
+
 def lineage(table: Table) -> Iterator[Snapshot]:
     """The current snapshot, and those from which it has come, from the latest on."""
+    snapshots = snapshots_of(table)  # the library looks for an id one by one
     at = table.current_snapshot()
     while at is not None:
         yield at
-        at = None if at.parent_snapshot_id is None else table.snapshot_by_id(at.parent_snapshot_id)
+        at = None if at.parent_snapshot_id is None else snapshots.get(at.parent_snapshot_id)
 
 
 def _summary(snapshot: Snapshot) -> dict[str, str]:

@@ -121,7 +121,8 @@ def partitioning_of(keys: Sequence[str], text: str | None, columns: Sequence[str
     return (*(Term(key) for key in keys), *terms_of(text or "", PARTITIONING, columns))
 
 
-def _transform(text: str) -> Any:
+def library_transform(text: str) -> Any:
+    """The transform of the library."""
     from pyiceberg.transforms import parse_transform
 
     return parse_transform(text)
@@ -131,7 +132,7 @@ def check_terms(terms: Sequence[Term], schema: Schema, key: str) -> None:
     """Raises OptionError OPT174, a transform does not suit the type of its column."""
     for term in terms:
         source = schema.find_field(term.column).field_type
-        if not source.is_primitive or not _transform(term.transform).can_transform(source):
+        if not source.is_primitive or not library_transform(term.transform).can_transform(source):
             raise OptionError("OPT174.type", key=key, term=term.text, type=source)
 
 
@@ -145,7 +146,7 @@ def spec_of(terms: Sequence[Term], schema: Schema) -> PartitionSpec:
             PartitionField(
                 schema.find_field(term.column).field_id,
                 PARTITION_FIELD_ID_START + i,
-                _transform(term.transform),
+                library_transform(term.transform),
                 term.field_name,
             )
             for i, term in enumerate(terms)
@@ -166,7 +167,7 @@ def order_of(terms: Sequence[Term], schema: Schema) -> SortOrder:
         fields.append(
             SortField(
                 schema.find_field(term.column).field_id,
-                _transform(term.transform),
+                library_transform(term.transform),
                 SortDirection.DESC if term.descending else SortDirection.ASC,
                 NullOrder.NULLS_LAST if nulls_last else NullOrder.NULLS_FIRST,
             )

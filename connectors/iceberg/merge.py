@@ -75,7 +75,7 @@ def files_with(
         table: the table.
         handle: as the library has it.
         key: name and type of the columns.
-        keys: the values, ``c0, c1, ...``.
+        keys: the values, in columns of that order.
     """
     ids = ids_of([name for name, _ in key], handle.metadata, handle.schema(), table.label)
     reader = Reader(table, handle, tuple(key), ids)
@@ -87,7 +87,7 @@ def files_with(
 
 def tasks_with(handle: Table, key: Fields, keys: pl.DataFrame) -> list[FileScanTask]:
     """The files that may have such a row, by the partitions and statistics in the metadata."""
-    values = [(name, t, keys[column(i)].unique().drop_nulls().to_list()) for i, (name, t) in enumerate(key)]
+    values = [(n, t, keys[c].unique().drop_nulls().to_list()) for (n, t), c in zip(key, keys.columns, strict=True)]
     return list(handle.scan(keys_expression(values)).plan_files())
 
 

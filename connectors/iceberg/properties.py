@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stateplan.common.errors import OptionError
-from stateplan.common.options import Option, OptionType, Role
+from stateplan.common.options import Option, OptionType, Role, flag
 from stateplan.connectors.iceberg.access import CODE_KEYS
 from stateplan.connectors.iceberg.layout import ORDERING, PARTITIONING
 
@@ -46,7 +46,15 @@ PROPERTIES = (
 )
 """The options that say how a table is created."""
 
+EXPIRES = "expire-snapshots"
+
 WRITE_OPTIONS = (
+    flag(
+        EXPIRES,
+        "Whether the job removes old snapshots from the metadata of the table, by its properties "
+        "`history.expire.max-snapshot-age-ms` (5 days) and `history.expire.min-snapshots-to-keep` (1). Files stay.",
+        role=Role.SINK,
+    ),
     Option(
         "write.upsert.enabled",
         OptionType.BOOLEAN,

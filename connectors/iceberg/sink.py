@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.commits import commit_once, last_changes, rows_as_part
 from stateplan.connectors.iceberg import epochs
 from stateplan.connectors.iceberg.access import MERGES, TableAccess
+from stateplan.connectors.iceberg.expiry import EVERY, expire
 from stateplan.connectors.iceberg.layout import (
     Term,
     order_of,
@@ -56,6 +58,7 @@ class Target:
         properties: the properties of a table that is created.
         uid: the uid of the sink in its checkpoint.
         overwrite: whether the first micro-batch replaces what is there.
+        expires: whether old snapshots are removed from the metadata.
     """
 
     table: TableAccess
@@ -66,6 +69,7 @@ class Target:
     properties: Mapping[str, str] = field(default_factory=dict)
     uid: str = ""
     overwrite: bool = False
+    expires: bool = False
 
     def open_table(self, create: bool = True) -> Table:
         """The table as it is.
@@ -125,8 +129,6 @@ class Target:
             ("the partitions", ", ".join(t.text for t in self.partitioning), ", ".join(own_terms)),
             ("the order of rows", order_text(self.ordering), order_text(sort_terms(schema, table.sort_order()))),
         ]
-        for key, text in self.properties.items():
-            pairs.append((f"the property '{key}'", text, table.properties.get(key, text)))
         if FORMAT_VERSION in self.properties:
             pairs.append(("the format version", self.properties[FORMAT_VERSION], str(table.format_version)))
         for subject, text, own in pairs:
@@ -221,7 +223,7 @@ class IcebergSink(Sink):
         def failure(error: Exception) -> RunError:
             return RunError("RUN180", subject=self.table.label, epoch=epoch, reason=self.table.error_text(error))
 
-        return commit_once(
+        is_new = commit_once(
             lambda: self._open_table(epoch),
             lambda table: self._has_epoch(table, epoch),
             change,
@@ -229,6 +231,11 @@ class IcebergSink(Sink):
             failure,
             lambda: self._released,
         )
+        if self.target.expires and epoch % EVERY == 0:
+            later = suppress(CommitFailedException, CommitStateUnknownException, DataError)  # the next look comes
+            with later, self.table.reaching():
+                expire(self.table.open())
+        return is_new
 
     def _change(self, table: Table, epoch: int, files: Sequence[TableFile], rows: pl.DataFrame | None) -> bool:
         """Commits a micro-batch, and returns whether it has changed something."""

@@ -22,7 +22,7 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.budget import Budget, Limits
 from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource
 from stateplan.connectors.iceberg.access import TableAccess
-from stateplan.connectors.iceberg.epochs import lineage
+from stateplan.connectors.iceberg.epochs import lineage, snapshots_of
 from stateplan.connectors.iceberg.files import IcebergSplit, ScanFile
 from stateplan.connectors.iceberg.pruning import expression_of
 from stateplan.connectors.iceberg.schema import columns_of, holds, ids_of, names_of, sql_type
@@ -273,10 +273,11 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
             DataError: DATA477, the snapshot of the position is gone, or the table was rolled back.
         """
         later: list[Snapshot] = []
-        at = table.snapshot_by_id(end)
+        snapshots = snapshots_of(table)
+        at = snapshots.get(end)
         while at is not None and at.snapshot_id != position["snapshot"]:
             later.append(at)
-            at = None if at.parent_snapshot_id is None else table.snapshot_by_id(at.parent_snapshot_id)
+            at = None if at.parent_snapshot_id is None else snapshots.get(at.parent_snapshot_id)
         if at is not None:
             return [*([] if position["file"] is None else [at]), *reversed(later)]
         # The snapshot has expired. If it was read as a whole, the next one is enough. The library forgets the parent.

@@ -117,8 +117,15 @@ class ConnectedCatalog(Catalog):
         identifier = item.identifier
         if not isinstance(item, CatalogTable):
             raise self._catalog.refusal("keep views")
+        key = identifier.database, identifier.name
         with self._changing():
-            self._catalog.alter_table(identifier.database, identifier.name, item.options)
+            external_table = self._catalog.table(*key)
+            before = None if external_table is None else self._external(_table(identifier, external_table))
+            after = self._external(item)
+            if before is not None and (before.columns, before.primary_key) != (after.columns, after.primary_key):
+                self._catalog.alter_columns(*key, after)
+            else:
+                self._catalog.alter_table(*key, item.options)
 
     def drop(self, identifier: ObjectIdentifier) -> None:
         with self._changing():

@@ -161,3 +161,39 @@ def test_time_travel(lake: TableEnvironment, tmp_path: Path) -> None:
         assert collected(lake, query.format(f"TIMESTAMP '{text}'")) == keys
     assert "[OPT179]" in fails(lambda: lake.execute_sql(query.format(7)))
     assert "[OPT179]" in fails(lambda: lake.execute_sql(query.format("TIMESTAMP '2001-01-01 00:00:00'")))
+
+
+def test_alter_table_keeps_values_by_ids(lake: TableEnvironment, tmp_path: Path) -> None:
+    append(tmp_path / "lake", (1, "a"))
+    field = opened(tmp_path / "lake").schema().find_field("v").field_id
+    for statement in (
+        "ALTER TABLE t RENAME v TO w",
+        "ALTER TABLE t ADD (n INT COMMENT 'a number' FIRST, m INT)",
+        "ALTER TABLE t MODIFY (n BIGINT COMMENT 'wide', m INT AFTER n)",
+        "ALTER TABLE t SET ('write.parquet.compression-codec' = 'gzip', 'partitioning' = 'bucket(2, k)')",
+        "ALTER TABLE t SET ('sort-order' = 'k DESC', 'history.expire.min-snapshots-to-keep' = '3')",
+        "ALTER TABLE t RESET ('history.expire.min-snapshots-to-keep')",
+    ):
+        lake.execute_sql(statement)
+    lake.execute_sql("INSERT INTO t VALUES (7, 8, 2, 'b')").wait()
+    assert collected(lake, "SELECT k, w, n, m FROM t") == [(1, "a", None, None), (2, "b", 7, 8)]
+    table = opened(tmp_path / "lake")
+    assert [f.name for f in table.schema().fields] == ["n", "m", "k", "w"]
+    assert table.schema().find_field("w").field_id == field and table.schema().find_field("n").doc == "wide"
+    assert [str(f.transform) for f in table.spec().fields] == ["bucket[2]"] and len(table.sort_order().fields) == 1
+    shown = str(rows(lake, "SHOW CREATE TABLE t")[0])
+    assert "'write.parquet.compression-codec' = 'gzip'" in shown and "min-snapshots" not in shown
+    lake.execute_sql("ALTER TABLE t DROP m")
+    lake.execute_sql("ALTER TABLE t RENAME TO u")
+    assert rows(lake, "SHOW TABLES") == ["u"]
+    for statement, told in {
+        "ALTER TABLE u MODIFY k INT": "[CAT110]",
+        "ALTER TABLE u DROP k": "[CAT110]",
+        "ALTER TABLE u ADD z INT NOT NULL": "[CAT110]",
+        "ALTER TABLE u MODIFY w STRING NOT NULL": "[CAT110]",
+        "ALTER TABLE u ADD x TIME": "[CAT102]",
+        "ALTER TABLE u ADD y AS k + 1": "[CAT117]",
+        "ALTER TABLE u SET ('streaming' = 'true')": "[CAT117]",
+        "ALTER TABLE u SET ('write.py-location-provider.impl' = 'x.y')": "[OPT175]",
+    }.items():
+        assert fails(lambda statement=statement: lake.execute_sql(statement)).startswith(told), statement

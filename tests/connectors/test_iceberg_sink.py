@@ -383,13 +383,11 @@ def test_files_are_sorted(tmp_path: Path) -> None:
         ("k BIGINT, x STRING", {}, "no column 'x'"),
         ("k BIGINT, v STRING", {"partitioning": "v"}, "the partitions of the Iceberg table t is 'none'"),
         ("k BIGINT, v STRING", {"sort_order": "v"}, "the order of rows of the Iceberg table t is 'none'"),
-        ("k BIGINT, v STRING", {"format_version": "3", "write__x": "b"}, "the property 'write.x'"),
+        ("k BIGINT, v STRING", {"format_version": "3"}, "the format version of the Iceberg table t is '2'"),
     ],
 )
 def test_a_sink_that_does_not_fit_its_table(tmp_path: Path, columns: str, given_: dict[str, str], words: str) -> None:
     append(tmp_path, (1, "a"))
-    with opened(tmp_path).transaction() as change:
-        change.set_properties({"write.x": "a"})
     with pytest.raises(RunError) as raised:
         sink_of(tmp_path, columns, **given_).prepare(0)
     assert raised.value.code == "RUN181" and words in raised.value.message
@@ -433,3 +431,17 @@ def test_many_commits_merge_their_manifests(tmp_path: Path) -> None:
     assert snapshot is not None and len(snapshot.manifests(opened(tmp_path).io)) < 5
     assert len(contents(tmp_path)) == 8
     assert catalog(tmp_path).list_tables("default") == [("default", "t")]
+
+
+def test_old_snapshots_are_removed_from_the_metadata(tmp_path: Path) -> None:
+    aged = {"expire_snapshots": "true", "history__expire__max_snapshot_age_ms": "1"}
+    sink = sink_of(tmp_path, history__expire__min_snapshots_to_keep="2", **aged)
+    for epoch in range(5):
+        write(sink, epoch, frame((epoch, "v")))
+        if epoch == 1:
+            opened(tmp_path).manage_snapshots().create_tag(opened(tmp_path).history()[-1].snapshot_id, "keep").commit()
+    write(sink, 50, frame((50, "v")))
+    kept = sorted(s.sequence_number or 0 for s in opened(tmp_path).snapshots())
+    assert kept == [2, 5, 6] and len(contents(tmp_path)) == 6
+    write(sink_of(tmp_path), 50, frame((50, "again")))
+    assert len(contents(tmp_path)) == 6
