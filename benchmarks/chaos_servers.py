@@ -48,7 +48,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import psutil
 import pyarrow as pa
@@ -74,25 +74,25 @@ SALES = """SELECT p.product_id, p.category, COUNT(*) AS orders, CAST(SUM(o.num) 
   FROM first_orders AS o JOIN products AS p ON o.product_id = p.product_id GROUP BY p.product_id, p.category"""
 """Both run here and in PostgreSQL."""
 
-_COUNTS = "product_id BIGINT, buyers BIGINT, orders BIGINT, items BIGINT"
+COUNTS = "product_id BIGINT, buyers BIGINT, orders BIGINT, items BIGINT"
 _SOLD = "product_id BIGINT, category STRING, orders BIGINT, items BIGINT, revenue BIGINT"
-_KAFKA = "'properties.bootstrap.servers' = '${env:KAFKA}'"
+ON_KAFKA = "'properties.bootstrap.servers' = '${env:KAFKA}'"
 _EXACT = "'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix'"
-_LOGIN = "'username' = '${env:PGUSER}', 'password' = '${env:PGPASSWORD}'"
-_JDBC = f"'connector' = 'jdbc', 'url' = '${{env:DATABASE}}', {_LOGIN}, 'table-name'"
+LOGIN = "'username' = '${env:PGUSER}', 'password' = '${env:PGPASSWORD}'"
+_JDBC = f"'connector' = 'jdbc', 'url' = '${{env:DATABASE}}', {LOGIN}, 'table-name'"
 SCRIPT = f"""
     CREATE TABLE orders (order_id BIGINT, user_id BIGINT, product_id BIGINT, num BIGINT, arrived AS PROCTIME()) WITH (
-      'connector' = 'kafka', 'topic' = 'orders', {_KAFKA}, 'properties.group.id' = 'chaos',
+      'connector' = 'kafka', 'topic' = 'orders', {ON_KAFKA}, 'properties.group.id' = 'chaos',
       'scan.startup.mode' = 'earliest-offset', 'format' = 'json');
     CREATE TABLE products (product_id BIGINT, category STRING, price BIGINT, PRIMARY KEY (product_id) NOT ENFORCED)
-      WITH ('connector' = 'postgres-cdc', 'hostname' = '${{env:PGHOST}}', 'port' = '${{env:PGPORT}}', {_LOGIN},
+      WITH ('connector' = 'postgres-cdc', 'hostname' = '${{env:PGHOST}}', 'port' = '${{env:PGPORT}}', {LOGIN},
       'database-name' = '${{env:PGDATABASE}}', 'schema-name' = 'public', 'table-name' = 'products',
       'slot.name' = 'chaos');
     CREATE TABLE many (order_id BIGINT, num BIGINT) WITH (
-      'connector' = 'kafka', 'topic' = 'many', {_KAFKA}, {_EXACT} = 'many', 'format' = 'json');
-    CREATE TABLE stats_table ({_COUNTS}, PRIMARY KEY (product_id) NOT ENFORCED) WITH ({_JDBC} = 'stats');
-    CREATE TABLE stats_topic ({_COUNTS}, PRIMARY KEY (product_id) NOT ENFORCED) WITH (
-      'connector' = 'upsert-kafka', 'topic' = 'stats', {_KAFKA}, {_EXACT} = 'stats',
+      'connector' = 'kafka', 'topic' = 'many', {ON_KAFKA}, {_EXACT} = 'many', 'format' = 'json');
+    CREATE TABLE stats_table ({COUNTS}, PRIMARY KEY (product_id) NOT ENFORCED) WITH ({_JDBC} = 'stats');
+    CREATE TABLE stats_topic ({COUNTS}, PRIMARY KEY (product_id) NOT ENFORCED) WITH (
+      'connector' = 'upsert-kafka', 'topic' = 'stats', {ON_KAFKA}, {_EXACT} = 'stats',
       'key.format' = 'json', 'value.format' = 'json');
     CREATE TABLE sales_table ({_SOLD}, PRIMARY KEY (product_id, category) NOT ENFORCED) WITH ({_JDBC} = 'sales');
     CREATE TABLE sales_delta ({_SOLD}, PRIMARY KEY (product_id, category) NOT ENFORCED) WITH (
@@ -129,10 +129,15 @@ class Storm:
     """The job, and what is done to it.
 
     Attributes:
+        script: what compiles ``{folder}/plan.json``.
+        states: what is given TTLs, as selectors.
         folder: with the plan, the checkpoint, the Delta table and the log of all starts.
         kills: how many.
         limit: the minutes after which nothing more is killed.
     """
+
+    script: ClassVar[str] = SCRIPT
+    states: ClassVar[tuple[str, ...]] = STATES
 
     folder: Path
     kills: int
@@ -158,7 +163,7 @@ class Storm:
 
     def start(self) -> subprocess.Popen[bytes]:
         if self.starts and self.rng.random() < 0.3:
-            edit_plan(self.folder / "plan.json", {self.rng.choice(STATES): self.rng.choice(TTLS)})
+            edit_plan(self.folder / "plan.json", {self.rng.choice(self.states): self.rng.choice(TTLS)})
         self.starts += 1
         options = {
             "execution.checkpointing.dir": str(self.checkpoint),
@@ -201,9 +206,8 @@ class Storm:
     def _finish(self, process: subprocess.Popen[bytes]) -> None:
         """Lets the job read to the end, and stops it."""
         self.orders.load(self.database)
-        wanted = sorted(self.database.rows(SALES))
         deadline = time.monotonic() + 600
-        while self._read() < self.orders.total or sorted(self.database.rows("SELECT * FROM sales")) != wanted:
+        while self._read() < self.orders.total or not self.has_all_changes():
             if process.poll() is not None:
                 self._require(process)
                 process = self.start()
@@ -213,6 +217,10 @@ class Storm:
             time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         process.wait(120)
+
+    def has_all_changes(self) -> bool:
+        """Whether the sinks have what follows from all changes of products."""
+        return sorted(self.database.rows("SELECT * FROM sales")) == sorted(self.database.rows(SALES))
 
     def _read(self) -> int:
         """How many orders the micro-batches have read that are done."""
@@ -252,12 +260,12 @@ class Storm:
         if not wait_until(process, lambda: batches(self.checkpoint, "offsets") > begun, 120, 0.01):
             return False
         if self.rng.random() < 0.3:
-            set_live_ttls(self.checkpoint, {self.rng.choice(STATES): format_ttl(self.rng.choice(TTLS))})
+            set_live_ttls(self.checkpoint, {self.rng.choice(self.states): format_ttl(self.rng.choice(TTLS))})
         time.sleep(self.rng.random() * 2)
         if process.poll() is not None:
             return False
         if kind == "commit":
-            versions = self._versions() if self.rng.random() < 0.5 else -1
+            versions = self.versions() if self.rng.random() < 0.5 else -1
             return wait_until(process, lambda: self._writes(versions), 60, 0) and kill_all(process)
         if kind == "whole job":
             return kill_all(process)
@@ -312,37 +320,41 @@ class Storm:
                     part.resume()
 
     def _writes(self, versions: int) -> bool:
-        """Whether a micro-batch has written its state, and the Delta table has more ``versions`` than that, but the
-        micro-batch is not done."""
+        """Whether a micro-batch has written its state, and the table of the lake has more ``versions`` than that, but
+        the micro-batch is not done."""
         begun, done = batches(self.checkpoint, "offsets"), batches(self.checkpoint, "commits")
         deltas = (self.checkpoint / "spark" / "state").glob(f"*/*/{begun}[._]*changelog")
-        return begun > done and next(deltas, None) is not None and self._versions() > versions
+        return begun > done and next(deltas, None) is not None and self.versions() > versions
 
-    def _versions(self) -> int:
-        """How many versions the Delta table has had."""
+    def versions(self) -> int:
+        """How many versions the table of the lake has had."""
         return sum(1 for _ in (self.folder / "sales" / "_delta_log").glob("*.json"))
 
     # ---- what came of it ---------------------------------------------------------------------------------------
 
     def problems(self) -> Iterator[str]:
         """What is lost, doubled or wrong."""
-        wanted = self.orders.many
         many: Counter[tuple[int, int]] = Counter()
         for message in self.broker.consume("many"):
             row = json.loads(message.value() or b"")
             many[row["order_id"], row["num"]] += 1
+        yield from self.counted("`many`", many)
+        stats, sales = self.database.rows(STATS), self.database.rows(SALES)
+        yield from self.compared("`stats` in Kafka", 1, stats, self._topic())
+        yield from self.compared("`stats` in PostgreSQL", 1, stats, self.database.rows("SELECT * FROM stats"))
+        yield from self.compared("`sales` in PostgreSQL", 2, sales, self.database.rows("SELECT * FROM sales"))
+        yield from self.compared("`sales` in Delta", 2, sales, self._delta())
+
+    def counted(self, name: str, many: Counter[tuple[int, int]]) -> Iterator[str]:
+        """Prints a line of the table for orders with many items; what is wrong of them."""
+        wanted = self.orders.many
         lost, doubled = wanted - many, many - wanted
-        print(f"| `many` | {wanted.total():,} | {many.total():,} | {lost.total():,} | {doubled.total():,} |")
+        print(f"| {name} | {wanted.total():,} | {many.total():,} | {lost.total():,} | {doubled.total():,} |")
         for what, rows in (("lost", lost), ("doubled", doubled)):
             for row, count in sorted(rows.items())[:5]:
-                yield f"topic 'many', {what} {count} times: {row}"
-        stats, sales = self.database.rows(STATS), self.database.rows(SALES)
-        yield from self._compared("`stats` in Kafka", 1, stats, self._topic())
-        yield from self._compared("`stats` in PostgreSQL", 1, stats, self.database.rows("SELECT * FROM stats"))
-        yield from self._compared("`sales` in PostgreSQL", 2, sales, self.database.rows("SELECT * FROM sales"))
-        yield from self._compared("`sales` in Delta", 2, sales, self._delta())
+                yield f"{name}, {what} {count} times: {row}"
 
-    def _compared(self, name: str, keys: int, wanted: list[Row], found: list[Row]) -> Iterator[str]:
+    def compared(self, name: str, keys: int, wanted: list[Row], found: list[Row]) -> Iterator[str]:
         """Prints a line of the table; what is wrong of the rows, whose first ``keys`` values are their key."""
         expected, there = ({row[:keys]: row[keys:] for row in rows} for rows in (wanted, found))
         lost = expected.keys() - there.keys()
@@ -372,18 +384,23 @@ class Storm:
         return [tuple(row.values()) for row in rows]
 
 
-def compile_plan(folder: Path) -> None:
+def compile_plan(folder: Path, script: str) -> None:
     from stateplan.session.environment import TableEnvironment
     from stateplan.session.script import read_script
 
     session = TableEnvironment.create()
-    for statement in read_script(SCRIPT.replace("{folder}", str(folder))):
+    for statement in read_script(script.replace("{folder}", str(folder))):
         session.execute_statement(statement)
 
 
 def main(
     kills: int = 50, limit: float = float("inf"), rows: int = 500, changes: float = 5, seed: int = 1, keep: str = ""
 ) -> int:
+    return play(Storm, kills, limit, rows, changes, seed, keep)
+
+
+def play(storm_type: type[Storm], kills: int, limit: float, rows: int, changes: float, seed: int, keep: str) -> int:
+    """Runs the job of a storm and its servers; 1 if a row is lost or doubled."""
     with contextlib.ExitStack() as stack:
         folder = Path(keep or stack.enter_context(work_folder("chaos-servers")))
         server = stack.enter_context(running_postgres())
@@ -400,13 +417,13 @@ def main(
             broker.topic(PARTITIONS, topic)
         os.environ |= {"KAFKA": broker.servers, "DATABASE": database.url, "PGUSER": USER, "PGPASSWORD": PASSWORD}
         os.environ |= {"PGHOST": server.host, "PGPORT": str(server.port), "PGDATABASE": database.name}
-        compile_plan(folder)
+        compile_plan(folder, storm_type.script)
         orders = Orders(broker, rows, random.Random(f"{seed}-orders"))
         products = Products(database, changes, random.Random(f"{seed}-products"))
         orders.start()
         products.start()
         began = time.monotonic()
-        storm = Storm(folder, kills, limit, random.Random(seed), broker, server, database, orders, products)
+        storm = storm_type(folder, kills, limit, random.Random(seed), broker, server, database, orders, products)
         try:
             storm.run()
         finally:

@@ -24,7 +24,7 @@ from stateplan.connectors.commits import commit_once, last_changes, rows_as_part
 from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.extras import require
-from stateplan.connectors.protocol import Sink
+from stateplan.connectors.marked_sink import MarkedSink
 from stateplan.connectors.sink_epochs import (
     EpochOrder,
     Ledger,
@@ -34,7 +34,6 @@ from stateplan.connectors.sink_epochs import (
     statement_of,
     written_before,
 )
-from stateplan.connectors.staging import Staging
 
 if TYPE_CHECKING:
     import polars as pl
@@ -201,7 +200,7 @@ class Target:
         return CommitProperties(app_transactions=[Transaction(text, number) for text, number in versions.items()])
 
 
-class DeltaSink(Sink):
+class DeltaSink(MarkedSink):
     """What both ways of writing have in common.
 
     Args:
@@ -216,20 +215,14 @@ class DeltaSink(Sink):
     def location(self) -> Location:
         return self.target.location
 
-    def announce(self, token: str) -> None:
-        if self.location.is_local:
-            Staging.at(self.location.path, self.target.uid).announce(token)
-
-    def check(self, name: str, token: str) -> None:
-        if self.location.is_local and not Staging.at(self.location.path, self.target.uid).sees(token):
-            raise RunError("RUN153", name=name, path=safe_url(self.location.path))
+    def local_folder(self) -> tuple[str, str] | None:
+        return (self.location.path, self.target.uid) if self.location.is_local else None
 
     def begin(self) -> None:
         self._open_table(0)
 
     def prepare(self, epoch: int) -> None:
-        if self.location.is_local:
-            Staging.at(self.location.path, self.target.uid).clean(epoch)
+        self.remove_mark(epoch)
         self._has_epoch(self._open_table(epoch), epoch)
 
     def _open_table(self, epoch: int) -> DeltaTable:

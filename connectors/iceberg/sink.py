@@ -30,7 +30,7 @@ from stateplan.connectors.iceberg.layout import (
 )
 from stateplan.connectors.iceberg.properties import FORMAT_VERSION
 from stateplan.connectors.iceberg.schema import columns_of, fits, names_of, schema_of
-from stateplan.connectors.protocol import Sink
+from stateplan.connectors.marked_sink import MarkedSink
 from stateplan.connectors.sink_epochs import EpochOrder, Mark, refusal, written_before
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Target:
             raise RunError("RUN184", subject=self.table.label, reason=reason)
 
 
-class IcebergSink(Sink):
+class IcebergSink(MarkedSink):
     """What both ways of writing have in common.
 
     Args:
@@ -155,7 +155,12 @@ class IcebergSink(Sink):
     def table(self) -> TableAccess:
         return self.target.table
 
+    def local_folder(self) -> tuple[str, str] | None:
+        folder = self.table.catalog.local_warehouse
+        return None if folder is None else (folder, self.target.uid)
+
     def prepare(self, epoch: int) -> None:
+        self.remove_mark(epoch)
         self._has_epoch(self._open_table(epoch), epoch)
 
     def _open_table(self, epoch: int) -> Table:

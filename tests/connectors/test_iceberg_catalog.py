@@ -14,6 +14,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType, TimeType
 
 from stateplan.common.roots import Roots, holding
+from stateplan.connectors.registry import find_catalog_type
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.catalog_queries import PRINT, collected, fails, rows
 from tests.connectors.iceberg_tables import append, catalog, opened
@@ -197,3 +198,19 @@ def test_alter_table_keeps_values_by_ids(lake: TableEnvironment, tmp_path: Path)
         "ALTER TABLE u SET ('write.py-location-provider.impl' = 'x.y')": "[OPT175]",
     }.items():
         assert fails(lambda statement=statement: lake.execute_sql(statement)).startswith(told), statement
+
+
+def test_a_gateway_knows_the_places_of_a_catalog() -> None:
+    kind = find_catalog_type("iceberg")
+    assert kind is not None
+    options = {
+        "uri": "sqlite:////data/../etc/x.db",
+        "s3.endpoint": "http://store:9000",
+        "s3.region": "eu",
+        "s3.access-key-id": "k",
+        "s3.proxy-uri": "http://proxy",
+        "s3.retry-strategy-impl": "os.system",
+    }
+    assert set(kind.places(options)) == {"/data/../etc/x.db", "http://store:9000", "http://proxy", "os.system"}
+    assert list(kind.programs(options)) == ["s3.retry-strategy-impl"]
+    assert list(kind.places({"uri": "postgresql://h/db"})) == ["postgresql://h/db"]

@@ -445,3 +445,15 @@ def test_old_snapshots_are_removed_from_the_metadata(tmp_path: Path) -> None:
     assert kept == [2, 5, 6] and len(contents(tmp_path)) == 6
     write(sink_of(tmp_path), 50, frame((50, "again")))
     assert len(contents(tmp_path)) == 6
+
+
+def test_a_worker_that_does_not_see_the_warehouse(tmp_path: Path) -> None:
+    sink = sink_of(tmp_path / "lake")
+    sink.announce("token")
+    pickle.loads(pickle.dumps(sink)).check("t", "token")
+    with pytest.raises(RunError) as raised:
+        sink_of(tmp_path / "elsewhere").check("t", "token")
+    assert raised.value.code == "RUN153"
+    write(sink, 0, frame((1, "a")))
+    with pytest.raises(RunError):
+        sink.check("t", "token")
