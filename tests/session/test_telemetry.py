@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -158,6 +159,24 @@ def test_a_receiver_that_refuses_spans_is_reported(tmp_path: Path, receiver: Otl
 def test_a_slow_receiver_does_not_slow_down_the_job(tmp_path: Path, receiver: OtlpReceiver) -> None:
     receiver.seconds = 30
     session(tmp_path, receiver.url).execute_sql(JOIN).wait()
+
+
+def test_spans_for_which_the_queue_has_no_room_are_counted(
+    tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "4")
+    monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "4")
+    messages: list[str] = []
+    env = session(tmp_path, receiver.url, **{"telemetry.opentelemetry.signals": "traces"})
+    env.session.starter.console = messages.append
+    (tmp_path / "replay.json").write_text("".join(f'{{"@at": {n}, "k": {n}}}\n' for n in range(1, 41)))
+    location = f"'connector' = 'replay', 'path' = '{tmp_path}/replay.json', 'format' = 'json'"
+    env.execute_sql(f"CREATE TABLE instants (k INT) WITH ({location})")
+    env.execute_sql("INSERT INTO totals SELECT k, 1 FROM instants").wait()
+    until(lambda: any("spans are lost" in message for message in messages), 20, "no report")
+    (message,) = (message for message in messages if "RUN180" in message)
+    lost, total = (int(word) for word in re.findall(r"(\d+) of (\d+) spans", message)[0])
+    assert total == 40 * 5 and 0 < lost < total and len(receiver.spans) == total - lost
 
 
 def _program(url: str, *lines: str) -> list[str]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -137,6 +138,35 @@ def test_records_of_logging_refer_to_the_micro_batch_of_their_thread(
     assert (broker.trace, broker.span) == (receiver.roots()[0].trace, receiver.roots()[0].id)
     assert other.severity == "ERROR" and other.trace == b"" and "stateplan.job.id" in other.attributes
     assert not logging.getLogger("stateplan").handlers
+
+
+def test_a_record_that_may_be_of_several_jobs_is_of_none(
+    tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = threading.Event()
+    real = LocalLevels.play
+    monkeypatch.setattr(LocalLevels, "play", lambda levels, blobs: (hold.wait(20), real(levels, blobs))[1])
+    env = session(tmp_path, receiver.url)
+    results = [env.execute_sql(JOIN) for _ in range(2)]
+    (handler,) = until_handlers(2)
+    logging.getLogger("stateplan").warning("somewhere")
+    hold.set()
+    for result in results:
+        result.wait()
+    until(lambda: any(log.text == "somewhere" for log in receiver.logs), 20)
+    (log,) = (log for log in receiver.logs if log.text == "somewhere")
+    assert not [name for name in log.attributes if name.startswith("stateplan.job")]
+    until(lambda: not handler.jobs, 20)
+
+
+def until_handlers(count: int) -> list[Any]:
+    """The handler of the logs of jobs, when it has so many jobs."""
+
+    def handlers() -> list[Any]:
+        return [h for h in logging.getLogger("stateplan").handlers if len(getattr(h, "jobs", ())) == count]
+
+    until(lambda: bool(handlers()), 20, "no handler")
+    return handlers()
 
 
 def test_logs_have_no_secrets(tmp_path: Path, receiver: OtlpReceiver) -> None:
