@@ -74,12 +74,12 @@ def main(rows: int = 100_000, changes: int = 1000, rounds: int = 5) -> None:
                     merge(sink, number, pl.DataFrame({"k": part, "v": [f"value {k}" for k in part]}))
                 catalog = SqlCatalog("default", uri=f"sqlite:///{Path(folder)}/catalog.db", warehouse=folder)
                 table = catalog.load_table("default.t")
-                before, started = len(table.snapshots()), time.perf_counter()
+                before, start = len(table.snapshots()), time.perf_counter()
                 if way in ways:
                     ways[way](table)
                 else:
                     merge(sink, FILES, frame)
-                best = min(best, time.perf_counter() - started)
+                best = min(best, time.perf_counter() - start)
                 after = catalog.load_table("default.t")
                 count, snapshots = after.scan().count(), len(after.snapshots()) - before
         print(f"{way}: {best:.2f} s, {snapshots} snapshots, {count:,} rows", flush=True)

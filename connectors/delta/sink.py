@@ -20,17 +20,15 @@ from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError, RunError, nearest
 from stateplan.common.files import safe_url
 from stateplan.common.types import LogicalType
-from stateplan.connectors.commits import commit_once, last_changes, rows_as_part
+from stateplan.connectors.commits import last_changes, rows_as_part
 from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.extras import require
-from stateplan.connectors.marked_sink import MarkedSink
+from stateplan.connectors.lake_sink import LakeSink
 from stateplan.connectors.sink_epochs import (
-    EpochOrder,
     Ledger,
     Mark,
     input_digest,
-    refusal,
     statement_of,
     written_before,
 )
@@ -200,78 +198,55 @@ class Target:
         return CommitProperties(app_transactions=[Transaction(text, number) for text, number in versions.items()])
 
 
-class DeltaSink(MarkedSink):
+class DeltaSink(LakeSink["DeltaTable"]):
     """What both ways of writing have in common.
 
     Args:
         target: the table.
     """
 
+    missing_code, epochs_code = "DATA450", "RUN176"
+
     def __init__(self, target: Target) -> None:
+        super().__init__()
         self.target = target
-        self._released = False
 
     @property
     def location(self) -> Location:
         return self.target.location
 
+    @property
+    def place(self) -> str:
+        return self.location.uri
+
+    @property
+    def subject(self) -> str:
+        return f"the Delta table {self.location.name}"
+
     def local_folder(self) -> tuple[str, str] | None:
         return (self.location.path, self.target.uid) if self.location.is_local else None
 
     def begin(self) -> None:
-        self._open_table(0)
+        self.open_for(0)
 
-    def prepare(self, epoch: int) -> None:
-        self.remove_mark(epoch)
-        self._has_epoch(self._open_table(epoch), epoch)
+    def open_target(self, create: bool) -> DeltaTable:
+        return self.target.open_table(create)
 
-    def _open_table(self, epoch: int) -> DeltaTable:
-        """The table, which is created unless it must have micro-batches. Raises as :meth:`Target.opened`; RunError
-        RUN176, it is gone."""
-        try:
-            return self.target.open_table(create=self._expected is None)
-        except DataError as error:
-            if error.code != "DATA450" or self._expected is None:
-                raise
-            raise self._refusal(EpochOrder.NO_EPOCHS, None, epoch) from None
-
-    @property
-    def _expected(self) -> int | None:
-        """The last micro-batch that the table must have."""
-        return self.ledger.expected(self.location.uri)
-
-    def _refusal(self, order: EpochOrder, last_mark: Mark | None, epoch: int) -> RunError:
-        """The table has other micro-batches than the checkpoint."""
-        subject = f"the Delta table {self.location.name}"
-        return refusal(order, subject, last_mark, epoch, self._expected, "RUN176")
-
-    def release(self) -> None:
-        self._released = True
-
-    def _has_epoch(self, table: DeltaTable, epoch: int) -> bool:
-        """Whether the micro-batch is in the table.
-
-        Raises:
-            RunError: RUN176, a later one is, or one is missing that the job has written.
-        """
+    def last_mark(self, table: DeltaTable, epoch: int) -> Mark | None:
         with self.location.reaching():
             last = table.transaction_version(self.target.uid)
             read = table.transaction_version(self.target.input_uid) if last == epoch else None
+        return None if last is None else Mark.of(last, read)
 
-        last_mark = None if last is None else Mark.of(last, read)
+    def forgets_epochs(self, table: DeltaTable) -> bool:
+        return Facts.of(table).forgets_writers
 
-        def refuse(order: EpochOrder) -> RunError | None:
-            is_behind = order in (EpochOrder.BEHIND, EpochOrder.NO_EPOCHS)
-            return None if is_behind and Facts.of(table).forgets_writers else self._refusal(order, last_mark, epoch)
-
-        def others() -> str | None:
-            with self.location.reaching():
-                writer = table.transaction_version(self.target.writer_uid)
-            if writer is None or writer == self.target.writer or self.target.overwrite:
-                return None
-            return written_before(f"the Delta table {safe_url(self.location.path)}", has_key=bool(self.target.key))
-
-        return self.ledger.is_done(epoch, last_mark, self.location.uri, refuse, others)
+    def other_writers(self, table: DeltaTable) -> str | None:
+        with self.location.reaching():
+            writer = table.transaction_version(self.target.writer_uid)
+        if writer is None or writer == self.target.writer or self.target.overwrite:
+            return None
+        return written_before(f"the Delta table {safe_url(self.location.path)}", has_key=bool(self.target.key))
 
     def _begun(self, table: DeltaTable) -> bool:
         """Whether a micro-batch of this sink is in the table."""
@@ -295,22 +270,14 @@ class DeltaSink(MarkedSink):
         """
         from deltalake.exceptions import CommitFailedError
 
-        def make(table: DeltaTable) -> None:
+        def make(table: DeltaTable) -> bool:
             with self.location.reaching():
-                if change(table):
-                    self.ledger.note(self.location.uri, epoch)
+                return change(table)
 
-        def refusal(error: Exception) -> RunError:
+        def failure(error: Exception) -> RunError:
             return RunError("RUN170", name=self.location.name, epoch=epoch, reason=self.location.error_text(error))
 
-        return commit_once(
-            lambda: self._open_table(epoch),
-            lambda table: self._has_epoch(table, epoch),
-            make,
-            (CommitFailedError,),
-            refusal,
-            lambda: self._released,
-        )
+        return self.commit_change(epoch, make, (CommitFailedError,), failure)
 
 
 class AppendSink(DeltaSink):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError, RunError, nearest
 from stateplan.common.types import LogicalType
-from stateplan.connectors.commits import commit_once, last_changes, rows_as_part
+from stateplan.connectors.commits import last_changes, rows_as_part
 from stateplan.connectors.iceberg import epochs
 from stateplan.connectors.iceberg.access import MERGES, TableAccess
 from stateplan.connectors.iceberg.expiry import EVERY, expire
@@ -30,8 +30,8 @@ from stateplan.connectors.iceberg.layout import (
 )
 from stateplan.connectors.iceberg.properties import FORMAT_VERSION
 from stateplan.connectors.iceberg.schema import columns_of, fits, names_of, schema_of
-from stateplan.connectors.marked_sink import MarkedSink
-from stateplan.connectors.sink_epochs import EpochOrder, Mark, refusal, written_before
+from stateplan.connectors.lake_sink import LakeSink
+from stateplan.connectors.sink_epochs import Mark, written_before
 
 if TYPE_CHECKING:
     import polars as pl
@@ -140,69 +140,45 @@ class Target:
             raise RunError("RUN184", subject=self.table.label, reason=reason)
 
 
-class IcebergSink(MarkedSink):
+class IcebergSink(LakeSink["Table"]):
     """What both ways of writing have in common.
 
     Args:
         target: the table.
     """
 
+    missing_code, epochs_code = "DATA474", "RUN182"
+
     def __init__(self, target: Target) -> None:
+        super().__init__()
         self.target = target
-        self._released = False
 
     @property
     def table(self) -> TableAccess:
         return self.target.table
 
+    @property
+    def place(self) -> str:
+        return self.table.place
+
+    @property
+    def subject(self) -> str:
+        return self.table.label
+
     def local_folder(self) -> tuple[str, str] | None:
         folder = self.table.catalog.local_warehouse
         return None if folder is None else (folder, self.target.uid)
 
-    def prepare(self, epoch: int) -> None:
-        self.remove_mark(epoch)
-        self._has_epoch(self._open_table(epoch), epoch)
+    def open_target(self, create: bool) -> Table:
+        return self.target.open_table(create)
 
-    def _open_table(self, epoch: int) -> Table:
-        """The table, which is created unless it must have micro-batches. Raises as :meth:`Target.open_table`; RunError
-        RUN182, it is gone."""
-        try:
-            return self.target.open_table(create=self._expected is None)
-        except DataError as error:
-            if error.code != "DATA474" or self._expected is None:
-                raise
-            raise self._refusal(EpochOrder.NO_EPOCHS, None, epoch) from None
+    def last_mark(self, table: Table, epoch: int) -> Mark | None:
+        return epochs.last_mark(table, self.target.uid)
 
-    @property
-    def _expected(self) -> int | None:
-        """The last micro-batch that the table must have."""
-        return self.ledger.expected(self.table.place)
-
-    def _refusal(self, order: EpochOrder, mark: Mark | None, epoch: int) -> RunError:
-        """The table has other micro-batches than the checkpoint."""
-        return refusal(order, self.table.label, mark, epoch, self._expected, "RUN182")
-
-    def release(self) -> None:
-        self._released = True
-
-    def _has_epoch(self, table: Table, epoch: int) -> bool:
-        """Whether the micro-batch is in the table.
-
-        Raises:
-            RunError: RUN182, a later one is, or one is missing that the job has written.
-        """
-        target = self.target
-        mark = epochs.last_mark(table, target.uid)
-
-        def others() -> str | None:
-            if target.overwrite or not epochs.has_other_checkpoint(table, target.uid):
-                return None
-            return written_before(self.table.label, has_key=bool(target.key))
-
-        def refuse(order: EpochOrder) -> RunError:
-            return self._refusal(order, mark, epoch)
-
-        return self.ledger.is_done(epoch, mark, self.table.place, refuse, others)
+    def other_writers(self, table: Table) -> str | None:
+        if self.target.overwrite or not epochs.has_other_checkpoint(table, self.target.uid):
+            return None
+        return written_before(self.subject, has_key=bool(self.target.key))
 
     def _commit(self, epoch: int, files: Sequence[TableFile] = (), rows: pl.DataFrame | None = None) -> bool:
         """Makes a change in one commit with the number of the micro-batch.
@@ -220,24 +196,17 @@ class IcebergSink(MarkedSink):
         """
         from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownException
 
-        def change(table: Table) -> None:
+        def change(table: Table) -> bool:
             with self.table.reaching():
-                if self._change(table, epoch, files, rows):
-                    self.ledger.note(self.table.place, epoch)
+                return self._change(table, epoch, files, rows)
 
         def failure(error: Exception) -> RunError:
-            return RunError("RUN180", subject=self.table.label, epoch=epoch, reason=self.table.error_text(error))
+            return RunError("RUN180", subject=self.subject, epoch=epoch, reason=self.table.error_text(error))
 
-        is_new = commit_once(
-            lambda: self._open_table(epoch),
-            lambda table: self._has_epoch(table, epoch),
-            change,
-            (CommitFailedException, CommitStateUnknownException),
-            failure,
-            lambda: self._released,
-        )
+        overtaken = (CommitFailedException, CommitStateUnknownException)
+        is_new = self.commit_change(epoch, change, overtaken, failure)
         if self.target.expires and epoch % EVERY == 0:
-            later = suppress(CommitFailedException, CommitStateUnknownException, DataError)  # the next look comes
+            later = suppress(*overtaken, DataError)  # the next look comes
             with later, self.table.reaching():
                 expire(self.table.open())
         return is_new
@@ -327,7 +296,7 @@ class MergeSink(IcebergSink):
     keeps_order = True
 
     def prepare(self, epoch: int) -> None:
-        if self.target.overwrite and self._open_table(epoch).spec().fields:
+        if self.target.overwrite and self.open_for(epoch).spec().fields:
             raise RunError("RUN185", subject=self.table.label)
         super().prepare(epoch)
 
