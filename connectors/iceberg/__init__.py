@@ -13,7 +13,7 @@ from stateplan.common.errors import OptionError, Place
 from stateplan.common.options import Option, OptionType, Role, alike, flag, parallelism
 from stateplan.common.secrets import resolve_references
 from stateplan.connectors.budget import Limits
-from stateplan.connectors.datasets import Dataset
+from stateplan.connectors.datasets import Dataset, datasets_of_path
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.iceberg.access import (
@@ -157,10 +157,15 @@ class Iceberg(Connector, TimeTravel):
         return {key: options[key] for key in keys if key in options}
 
     def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
-        place = options.get(URI) or options.get(WAREHOUSE)
-        if place is None or TABLE not in options:
+        database, folder = self.value(options, DATABASE), options.get(WAREHOUSE)
+        if TABLE not in options:
             return ()
-        return (Dataset(CatalogAccess(options).place, f"{self.value(options, DATABASE)}.{options[TABLE]}"),)
+        if self.value(options, CATALOG_TYPE) == "sql" and folder is not None:
+            return datasets_of_path(f"{folder.rstrip('/')}/{database}/{options[TABLE]}")
+        if URI not in options:
+            return ()
+        scheme, _, server = options[URI].partition("://")
+        return (Dataset(f"{scheme}://{server.rpartition('@')[2]}", f"{database}.{options[TABLE]}"),)
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         keys = (*_EXACT, _FIRST, _FIRST_TIME, _UNTIL)

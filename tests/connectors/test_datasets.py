@@ -26,6 +26,18 @@ CDC = {"connector": "postgres-cdc", "hostname": "db", "username": "u", "password
         ({"connector": "filesystem"}, []),
         ({"connector": "replay", "path": "/data/orders.json"}, ["file /data/orders.json"]),
         ({"connector": "delta", "table-path": "s3a://shop/lake/orders"}, ["s3://shop lake/orders"]),
+        ({"connector": "iceberg", "warehouse": "/lake", "catalog-table": "orders"}, ["file /lake/default/orders"]),
+        (
+            {
+                "connector": "iceberg",
+                "catalog-type": "rest",
+                "uri": "https://me:pw@host/api",
+                "catalog-database": "shop",
+                "catalog-table": "orders",
+            },
+            ["https://host/api shop.orders"],
+        ),
+        ({"connector": "iceberg"}, []),
         ({**KAFKA, "topic": "orders"}, ["kafka://broker:9092 orders"]),
         ({**KAFKA, "topic": "orders;returns"}, ["kafka://broker:9092 orders", "kafka://broker:9092 returns"]),
         ({**KAFKA, "topic-pattern": "orders.*"}, ["kafka://broker:9092 orders.*"]),

@@ -354,6 +354,11 @@ NO_PATHS = {
     *("scan.watermark.alignment.group", "schema-registry.schema", "schema-registry.subject"),
     *("sink.transactional-id-prefix", "slot.name", "ssl.keystore.password", "startingTimestamp"),
     *("startingVersion", "subject", "table-name", "timestampAsOf", "topic"),
+    # Iceberg: names, logins and layouts. What options of stores name, the connector says itself: its places. Properties
+    # such as write.data.path end in a word of a path.
+    *("catalog-name", "catalog-database", "catalog-table", "branch", "tag", "partitioning", "sort-order"),
+    *("audience", "credential", "prefix", "resource", "scope", "token", "header.*"),
+    *("adls.*", "gcs.*", "hdfs.*", "s3.*", "commit.*", "history.*", "read.*", "write.*"),
 }
 
 
