@@ -6,7 +6,7 @@ Source: https://openlineage.io/docs/spec/naming
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from stateplan.common.files import UrlError, absolute, place_of, scheme_of
 
@@ -24,7 +24,14 @@ class Dataset(NamedTuple):
 
 
 class DatasetNames:
-    """What lineage calls the data of the tables of a connector."""
+    """What lineage calls the data of the tables of a connector.
+
+    Attributes:
+        messaging_system: the scheme of namespaces at brokers, and OpenTelemetry's name for these; empty where data are
+            not messages.
+    """
+
+    messaging_system: ClassVar[str] = ""
 
     def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
         """The data of a table: a dataset, or one per topic and the like. Nothing when the options do not say it, and so

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from urllib.parse import urlsplit
 
 from stateplan.connectors.datasets import Dataset
+from stateplan.connectors.registry import connectors
 from stateplan.runtime.metrics.figures import FIGURES
 from stateplan.runtime.metrics.records import BatchMetrics, JobInfo, OperatorInfo
 from stateplan.runtime.metrics.timing import BatchTiming, Interval
@@ -170,6 +172,11 @@ def _table(
     yield SpanTree(f"{operator.kind} {operator.name}", *timing.operators[operator.uid], attributes, kind=kind)
 
 
+@cache
+def _messaging_systems() -> frozenset[str]:
+    return frozenset(connector.messaging_system for connector in connectors() if connector.messaging_system)
+
+
 def _conventions(dataset: Dataset, is_source: bool, rows: int) -> tuple[str, dict[str, Value]]:
     """The kind of a span, and OpenTelemetry's attributes, for a table of a broker or a database."""
     place = urlsplit(dataset.namespace)
@@ -178,9 +185,9 @@ def _conventions(dataset: Dataset, is_source: bool, rows: int) -> tuple[str, dic
         address["server.address"] = place.hostname
         if place.port:
             address["server.port"] = place.port
-    if place.scheme == "kafka":
+    if place.scheme in _messaging_systems():
         return "CONSUMER" if is_source else "PRODUCER", address | {
-            "messaging.system": "kafka",
+            "messaging.system": place.scheme,
             "messaging.destination.name": dataset.name,
             "messaging.operation.type": "receive" if is_source else "send",
             "messaging.batch.message_count": rows,

@@ -209,6 +209,8 @@ _METADATA = (
 class _Topics(Connector):
     """What both connectors have in common."""
 
+    messaging_system = "kafka"
+
     roles = (Role.SOURCE, Role.SINK)
     formatted = True
     key_format = "key.format"
@@ -253,7 +255,7 @@ class _Topics(Connector):
         with suppress(OptionError):
             topics = topics_of(options) or tuple(filter(None, (options.get("topic-pattern"),)))
         first = servers.split(",")[0].strip().rpartition("@")[2]
-        return tuple(Dataset(f"kafka://{first}", topic) for topic in topics) if first else ()
+        return tuple(Dataset(f"{self.messaging_system}://{first}", topic) for topic in topics) if first else ()
 
     def position(self, options: Mapping[str, str]) -> Mapping[str, str]:
         start = {key: text for key, text in options.items() if key.startswith("scan.startup.")}
