@@ -167,6 +167,8 @@ class StateplanAdapter(SQLAdapter):
         super().drop_relation(relation)
 
     def drop_schema(self, relation: BaseRelation) -> None:
+        if relation.database is None:
+            relation = relation.incorporate(path={"database": self.credentials.database})
         for existing in self.list_relations_without_caching(relation):
             if existing.type == RelationType.Table:
                 self.streaming_tables.stop(job_name(existing))
@@ -212,10 +214,13 @@ class StateplanAdapter(SQLAdapter):
         return self.tables.filling_statement(relation.render(), str(relation.identifier), definition, sql, exists)
 
     @available.parse(lambda *args, **kwargs: "")
-    def insert_statement(self, relation: BaseRelation, sql: str) -> str:
-        """An INSERT of the columns of a query by name."""
-        names = ", ".join(quote(column.name) for column in self.tables.query_columns(sql))
-        return f"INSERT INTO {relation.render()} ({names})\n{sql}"
+    def insert_statement(self, relation: BaseRelation, sql: str, on_schema_change: str) -> str:
+        """An INSERT of the columns of a query by name. Other columns than the table has are ignored, added or an error.
+
+        Raises:
+            DbtRuntimeError: the columns differ, and ``on_schema_change`` is ``fail``, or what cannot be done.
+        """
+        return self.tables.insert_statement(relation.render(), sql, on_schema_change)
 
     @available.parse(lambda *args, **kwargs: "")
     def load_seed(

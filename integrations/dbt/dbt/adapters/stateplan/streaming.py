@@ -423,8 +423,8 @@ class StreamingTables:
 
     def _new_target(self, model: StreamingModel) -> _Target:
         """A table with the columns of the query, in a new folder."""
-        options = {**_evolving(model.definition.options), **model.definition.options}
-        return _Target(self._declarations(model), self._tables.new_options(model.identifier, options))
+        options = self._tables.new_options(model.identifier, model.definition.options)
+        return _Target(self._declarations(model), options)
 
     def _declarations(self, model: StreamingModel) -> tuple[str, ...]:
         """The columns of a query, or those that the model declares, and the key."""
@@ -505,11 +505,6 @@ class StreamingTables:
             for key in options:
                 again = f"SET {literal(key)} = {literal(before[key])}" if key in before else f"RESET {literal(key)}"
                 self._rows(again)
-
-
-def _evolving(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a table of the adapter's own, to which columns can be added."""
-    return {} if "connector" in options else {"schema_evolution.mode": "newcolumn"}
 
 
 def _conflict(

@@ -12,13 +12,15 @@ from typing import Any
 
 from dbt.adapters.stateplan.column import literal, quote
 from dbt.adapters.stateplan.connections import StateplanCredentials, options_sql, texts
-from dbt_common.exceptions import DbtRuntimeError
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 Rows = Callable[[str], list[tuple[Any, ...]]]
 """Runs a statement and returns its rows."""
 
 PATHS = {"delta": "table-path", "filesystem": "path"}
 """By connector, the option with the folder of a table, which the adapter sets."""
+_EVOLVING = {"delta": {"schema_evolution.mode": "newcolumn"}}
+"""By connector, options with which columns can be added to a table."""
 _TIME_ATTRIBUTE = re.compile(r" \*(ROWTIME|PROCTIME)\*")
 _MOST_ROWS = 1000
 """An INSERT of a seed has this number of rows at most."""
@@ -126,7 +128,11 @@ class Tables:
     def new_options(self, name: str, options: Mapping[str, str], mark: str | None = None) -> dict[str, str]:
         """The options of a new table: those of the profile and the model, and a folder of its own."""
         defaults = texts(self._credentials.table_options) or {"connector": "delta"}
-        merged = dict(options) if "connector" in options else {**defaults, **options}
+        merged = (
+            dict(options)
+            if "connector" in options
+            else {**_EVOLVING.get(defaults["connector"], {}), **defaults, **options}
+        )
         key = PATHS.get(merged.get("connector", ""))
         if key is not None and key not in merged:
             merged[key] = self.folder("tables", name, mark)
@@ -181,13 +187,41 @@ class Tables:
         if exists and self._fits(name, identifier, definition, sql):
             return f"INSERT OVERWRITE {name}\n{sql}"
         options = options_sql(self.new_options(identifier, definition.options))
-        return f"CREATE OR REPLACE TABLE {name}{definition.clauses()} WITH {options} AS\n{sql}"
+        columns = () if definition.columns else self._query_declarations(definition, sql)
+        return f"CREATE OR REPLACE TABLE {name}{definition.clauses(columns)} WITH {options} AS\n{sql}"
+
+    def _query_declarations(self, definition: TableDefinition, sql: str) -> list[str]:
+        """The declarations of the columns of a query. Only those of the key are NOT NULL, because a later query of the
+        model may have NULL."""
+        key = set(definition.primary_key)
+        return [f"{quote(c.name)} {c.type}{' NOT NULL' if c.name in key else ''}" for c in self.query_columns(sql)]
+
+    def insert_statement(self, name: str, sql: str, on_schema_change: str) -> str:
+        """See :meth:`StateplanAdapter.insert_statement`."""
+        existing = [c.name for c in self.columns(name)]
+        columns = self.query_columns(sql)
+        added = [c for c in columns if c.name not in existing]
+        removed = [column for column in existing if column not in {c.name for c in columns}]
+        if added or removed:
+            if on_schema_change not in ("ignore", "append_new_columns"):
+                more, fewer = (", ".join(names) or "none" for names in ([c.name for c in added], removed))
+                raise CompilationError(
+                    f"{name} and its query are out of sync. Only the query has: {more}. Only the table has: {fewer}. "
+                    f"on_schema_change is '{on_schema_change}': use 'ignore', 'append_new_columns' or --full-refresh"
+                )
+            if on_schema_change == "append_new_columns":
+                for column in added:
+                    self._rows(f"ALTER TABLE {name} ADD {quote(column.name)} {column.type}")
+                existing += [c.name for c in added]
+                # The query may read the table, which gets its columns when a job starts.
+                nulls = ", ".join(f"CAST(NULL AS {c.type}) AS {quote(c.name)}" for c in self.columns(name))
+                self._rows(f"INSERT INTO {name} SELECT {nulls} WHERE FALSE")
+        names = ", ".join(quote(c.name) for c in columns if c.name in existing)
+        return f"INSERT INTO {name} ({names})\nSELECT {names} FROM (\n{sql}\n)"
 
     def _fits(self, name: str, identifier: str, definition: TableDefinition, sql: str) -> bool:
         """Whether the definition of a table is what its model would create, but for the folder."""
-        declarations = definition.columns or tuple(
-            f"{quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.query_columns(sql)
-        )
+        declarations = definition.columns or tuple(self._query_declarations(definition, sql))
         return self.fits(name, identifier, definition, declarations)
 
     def fits(self, name: str, identifier: str, definition: TableDefinition, declarations: Sequence[str]) -> bool:

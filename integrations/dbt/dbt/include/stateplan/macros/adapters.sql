@@ -95,3 +95,18 @@
 {% macro stateplan__copy_grants() %}
   {{ return(False) }}
 {% endmacro %}
+
+{# A table of a failed test, and a view in place of the temporary table of a unit test. #}
+
+{% macro stateplan__create_table_as(temporary, relation, sql) %}
+  {%- if temporary -%}
+    create or replace view {{ relation }} as
+    {{ sql }}
+  {%- else -%}
+    {{ adapter.table_statement(relation, sql, config.model.config, [], False) }}
+  {%- endif -%}
+{% endmacro %}
+
+{% macro stateplan__make_temp_relation(base_relation, suffix) %}
+  {{ return(base_relation.incorporate(path={'identifier': base_relation.identifier ~ suffix}, type='view')) }}
+{% endmacro %}

@@ -15,7 +15,7 @@
   {% set columns = stateplan_declared_columns(sql) %}
   {%- call statement('main') -%}
     {%- if exists -%}
-      {{ adapter.insert_statement(target_relation, sql) }}
+      {{ adapter.insert_statement(target_relation, sql, config.get('on_schema_change') or 'ignore') }}
     {%- else -%}
       {{ adapter.table_statement(target_relation, sql, config.model.config, columns, False) }}
     {%- endif -%}

@@ -55,11 +55,15 @@
   listagg({{ measure }}, {{ delimiter_text }})
 {% endmacro %}
 
+{% macro stateplan__right(string_text, length_expression) %}
+  right({{ string_text }}, cast({{ length_expression }} as int))
+{% endmacro %}
+
 {% macro stateplan__array_construct(inputs, data_type) %}
   {% if inputs | length > 0 %}
     array[{{ inputs | join(', ') }}]
   {% else %}
-    cast(array() as array<{{ data_type }}>)
+    {% do exceptions.raise_compiler_error("Flink SQL has no empty array") %}
   {% endif %}
 {% endmacro %}
 
