@@ -14,6 +14,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from tests.support.waiting import until
+
 _REQUESTS: dict[str, Any] = {
     "/v1/traces": ExportTraceServiceRequest,
     "/v1/metrics": ExportMetricsServiceRequest,
@@ -196,9 +198,12 @@ def _value(value: AnyValue) -> Any:
 
 @contextmanager
 def otlp_receiver() -> Iterator[OtlpReceiver]:
+    """A receiver. It answers until all jobs have sent what they had to, so that no test hears of those before it."""
     receiver = OtlpReceiver()
     try:
         yield receiver
+        receiver.closing.set()
+        until(lambda: not any(t.name.startswith("telemetry of") for t in threading.enumerate()), 30, "still sending")
     finally:
         receiver.close()
 
