@@ -301,6 +301,7 @@ def test_a_catalog_that_cannot_be_opened(common: Database, options: dict[str, st
     [
         ("jdbc", "adbc_driver_postgresql", "'base-url' = 'jdbc:postgresql://h', 'default-database' = 'd'"),
         ("delta", "deltalake", "'warehouse' = 'lake'"),
+        ("iceberg", "pyiceberg", "'warehouse' = 'lake'"),
     ],
 )
 def test_a_missing_library_is_one_line(monkeypatch: pytest.MonkeyPatch, extra: str, module: str, options: str) -> None:

@@ -17,7 +17,8 @@ from stateplan.common.roots import Roots, holding
 from stateplan.connectors.registry import find_catalog_type
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.catalog_queries import PRINT, collected, fails, rows
-from tests.connectors.iceberg_tables import append, catalog, opened
+from tests.connectors.iceberg_tables import append, catalog, opened, sink_of
+from tests.support.delta import frame
 
 
 @pytest.fixture
@@ -214,3 +215,20 @@ def test_a_gateway_knows_the_places_of_a_catalog() -> None:
     assert set(kind.places(options)) == {"/data/../etc/x.db", "http://store:9000", "http://proxy", "os.system"}
     assert list(kind.programs(options)) == ["s3.retry-strategy-impl"]
     assert list(kind.places({"uri": "postgresql://h/db"})) == ["postgresql://h/db"]
+
+
+def test_no_file_is_written_out_of_the_roots(tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    append(root, (1, "a"))
+    with opened(root).transaction() as change:
+        change.set_properties({"write.data.path": str(outside)})
+    (root / "link").symlink_to(outside)
+    sink = sink_of(root)
+    with holding(Roots((str(root),))):
+        sink.prepare(0)
+        assert fails(lambda: sink.write(frame((2, "b")), 0, "p")).startswith("[GW012]")
+        for folder in (outside, root / "link", f"{root}/../outside"):
+            assert fails(lambda folder=folder: sink_of(folder).prepare(0)).startswith("[GW012]")
+        away = sink_of(root, uri=f"sqlite:///{outside}/catalog.db")
+        assert fails(lambda: away.prepare(0)).startswith("[GW012]")
+    assert not outside.exists()
