@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -79,6 +80,15 @@ NOT_RUN = {name for names in REFUSED.values() for name in names.split()}
 @pytest.fixture(scope="class")
 def dbt_profile_target(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"type": "stateplan", "method": "local", "path": str(tmp_path_factory.mktemp("lake")), "threads": 4}
+
+
+@pytest.fixture(scope="class")
+def logs_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The folder of logs, which would be in that of the repository."""
+    folder = str(tmp_path_factory.mktemp("logs"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DBT_LOG_PATH", folder)
+        yield folder
 
 
 @pytest.fixture(scope="class")

@@ -213,6 +213,11 @@ class StateplanAdapter(SQLAdapter):
         definition = TableDefinition.of(config, columns)
         return self.tables.filling_statement(relation.render(), str(relation.identifier), definition, sql, exists)
 
+    @available.parse_none
+    def finish_table(self, relation: BaseRelation) -> None:
+        """After the statement of :meth:`table_statement`."""
+        self.tables.finish(relation.render())
+
     @available.parse(lambda *args, **kwargs: "")
     def insert_statement(self, relation: BaseRelation, sql: str, on_schema_change: str) -> str:
         """An INSERT of the columns of a query by name. Other columns than the table has are ignored, added or an error.

@@ -184,11 +184,25 @@ class Tables:
 
     def filling_statement(self, name: str, identifier: str, definition: TableDefinition, sql: str, exists: bool) -> str:
         """See :meth:`StateplanAdapter.table_statement`."""
+        # The columns of a contract may have another order than those of the query.
+        names = f" ({', '.join(quote(c.name) for c in self.query_columns(sql))})" if definition.columns else ""
         if exists and self._fits(name, identifier, definition, sql):
-            return f"INSERT OVERWRITE {name}\n{sql}"
+            return f"INSERT OVERWRITE {name}{names}\n{sql}"
         options = options_sql(self.new_options(identifier, definition.options))
-        columns = () if definition.columns else self._query_declarations(definition, sql)
-        return f"CREATE OR REPLACE TABLE {name}{definition.clauses(columns)} WITH {options} AS\n{sql}"
+        clauses = definition.clauses(self._query_declarations(definition, sql))
+        if not (definition.columns or definition.primary_key):
+            return f"CREATE OR REPLACE TABLE {name}{clauses} WITH {options} AS\n{sql}"
+        # CREATE TABLE AS refuses a query that may have NULL where a column is NOT NULL. An INSERT checks the rows.
+        successor = _successor(name)
+        self._rows(f"DROP TABLE IF EXISTS {successor}")
+        self._rows(f"CREATE TABLE {successor}{clauses} WITH {options}")
+        return f"INSERT INTO {successor}{names}\n{sql}"
+
+    def finish(self, name: str) -> None:
+        """After the statement of :meth:`filling_statement`: a table that was filled beside another one replaces it."""
+        if self.exists(_successor(name)):
+            self._rows(f"DROP TABLE IF EXISTS {name}")
+            self._rows(f"ALTER TABLE {_successor(name)} RENAME TO {name}")
 
     def _query_declarations(self, definition: TableDefinition, sql: str) -> list[str]:
         """The declarations of the columns of a query. Only those of the key are NOT NULL, because a later query of the
@@ -262,6 +276,11 @@ class Tables:
             chunk = rows[start : start + _MOST_ROWS]
             self._rows(f"INSERT {word} {name} {_values(columns, chunk)}")
             word = "INTO"
+
+
+def _successor(name: str) -> str:
+    """The table that replaces another one when it has its rows."""
+    return f"{name[:-1]}__dbt_new`"
 
 
 def _values(columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]]) -> str:

@@ -20,6 +20,7 @@
       {{ adapter.table_statement(target_relation, sql, config.model.config, columns, False) }}
     {%- endif -%}
   {%- endcall -%}
+  {% do adapter.finish_table(target_relation) %}
 
   {% do persist_docs(target_relation, model) %}
   {% do apply_grants(target_relation, config.get('grants')) %}

@@ -7,6 +7,7 @@
   {%- call statement('main') -%}
     {{ adapter.table_statement(target_relation, sql, config.model.config, stateplan_declared_columns(sql), exists) }}
   {%- endcall -%}
+  {% do adapter.finish_table(target_relation) %}
 
   {% do persist_docs(target_relation, model) %}
   {% do apply_grants(target_relation, config.get('grants')) %}
