@@ -174,7 +174,7 @@ def test_spans_for_which_the_queue_has_no_room_are_counted(
     env.execute_sql(f"CREATE TABLE instants (k INT) WITH ({location})")
     env.execute_sql("INSERT INTO totals SELECT k, 1 FROM instants").wait()
     until(lambda: any("spans are lost" in message for message in messages), 20, "no report")
-    (message,) = (message for message in messages if "RUN180" in message)
+    (message,) = (message for message in messages if "RUN186" in message)
     lost, total = (int(word) for word in re.findall(r"(\d+) of (\d+) spans", message)[0])
     assert total == 40 * 5 and 0 < lost < total and len(receiver.spans) == total - lost
 
