@@ -73,12 +73,12 @@ def runtime_packages() -> dict[str, Distribution]:
 def licence(package: Distribution) -> str:
     """The licence of a package as an SPDX expression, or the words of its metadata where these are no known licence."""
     metadata = package.metadata
-    if expression := metadata["License-Expression"]:
+    if expression := metadata.get("License-Expression"):
         return str(expression)
     classifiers = [line.rpartition(" :: ")[2] for line in metadata.get_all("Classifier", []) if line.startswith("Lic")]
     if classifiers:
         return " OR ".join(_SPDX.get(text, text) for text in classifiers)
-    text = str(metadata["License"] or "no licence")
+    text = str(metadata.get("License") or "no licence")
     return _SPDX.get(text, text)
 
 

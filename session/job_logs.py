@@ -115,7 +115,8 @@ class _Handler(logging.Handler):
         self.jobs: list[JobLogs] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        logs = list(self.jobs)
+        # A job that has ended may be here a moment longer, and its thread's id may be that of another thread now.
+        logs = [one for one in self.jobs if one.job.is_active]
         if not logs:
             return
         try:
