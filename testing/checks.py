@@ -62,12 +62,17 @@ class Actual:
         changes: the rows.
         file: the test file, for errors.
         table: the name of the table.
+        has_updates: whether an update has a kind of its own. Without, insertions and deletions of the same row cancel
+            out: the engine emits each change, and not those of a micro-batch.
+        key: without updates, the columns by which a change replaces a row; then only the last one of a key counts.
     """
 
     fields: Fields
     changes: list[Change]
     file: str
     table: str
+    has_updates: bool = True
+    key: tuple[str, ...] = ()
 
 
 def check_rows(expect: Expect, actual: Actual, expected: list[Change] | None = None) -> Verdict:
@@ -82,6 +87,9 @@ def check_rows(expect: Expect, actual: Actual, expected: list[Change] | None = N
     rows = [Change(c.kind, tuple(c.cells[i] for i in places)) for c in actual.changes]
     if expect.subject == "table":
         expected, rows = _plain(expected), _plain(rows)
+    elif not actual.has_updates:
+        key = [list(columns).index(name) for name in actual.key if name in columns]
+        expected, rows = _net(expected, key), _net(rows, key)
     want, have = Counter(expected), Counter(rows)
     is_equal = expected == rows if expect.in_order else want == have
     if is_equal:
@@ -97,6 +105,17 @@ def check_rows(expect: Expect, actual: Actual, expected: list[Change] | None = N
         Difference(tuple(columns), tuple(missing_rows), tuple(extra), tuple(rows) if order else same, kinds, order),
         block_lines(block, columns, rows, kinds),
     )
+
+
+def _net(changes: Sequence[Change], key: Sequence[int]) -> list[Change]:
+    """Insertions and deletions, without those that cancel out; by a key, the last change of each."""
+    if key:
+        last = {tuple(change.cells[i] for i in key): change for change in changes}
+        return [Change("+I" if change.kind[0] == "+" else "-D", change.cells) for change in last.values()]
+    counts: Counter[tuple[str | None, ...]] = Counter()
+    for change in changes:
+        counts[change.cells] += 1 if change.kind[0] == "+" else -1
+    return [Change("+I" if n > 0 else "-D", cells) for cells, n in counts.items() for _ in range(abs(n))]
 
 
 def _plain(changes: Sequence[Change]) -> list[Change]:
