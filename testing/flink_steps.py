@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_tables import table_of, with_table
 from stateplan.execnodes.nodes.base import ExecNode
+from stateplan.execnodes.nodes.rank import RankBase
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.specs import LimitPushDown
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.plan_metadata import PlanFacts
+from stateplan.plans.selectors import Selectors
 from stateplan.runtime.translate import translate
 from stateplan.session.trial import with_sink
 from stateplan.testing.checks import Actual, Verdict
@@ -79,6 +82,14 @@ class _Play:
                 raise refusal(self.case, "a watermark advances without a row", moment.line)
             if isinstance(moment, Expect) and moment.subject == "error":
                 raise refusal(self.case, "errors of stateplan are not those of Flink", moment.line)
+        views = Selectors(self.plan.document, self.plan.options).views
+        expiring_nodes = {view.node_id for view in views if view.ttl} if _advances(moments) else set()
+        for node in self.plan.graph.nodes:
+            if isinstance(node, RankBase) and node.id in expiring_nodes:
+                raise refusal(self.case, "a top-N or LIMIT has a TTL, and Flink's cache of its rows has another clock")
+            abilities = node.scan_table_source.abilities if isinstance(node, TableSourceScan) else ()
+            if any(isinstance(ability, LimitPushDown) for ability in abilities):
+                raise refusal(self.case, "a source stops after the rows of its LIMIT, whichever come first")
         job = translate(self.plan.over(self.folder), self.plan.options, 1, job_id="test")
         if any(spec.kernel.alarms is not None for spec in job.operators):
             raise refusal(self.case, "an operator waits for the clock, which advances without a row")
@@ -170,6 +181,10 @@ class _Play:
         output = self.tables.outputs[name]
         actual = Actual(output.fields, changes, self.case.file, name, has_updates=False, key=output.key)
         return check_output(expect, actual, self.session, self.case)
+
+
+def _advances(moments: Sequence[Moment]) -> bool:
+    return any(isinstance(moment, Advance) for moment in moments)
 
 
 def _out(folder: Path, name: str, node: int) -> Path:
