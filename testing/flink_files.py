@@ -9,6 +9,7 @@ from typing import Any
 
 from stateplan.common.changelog import INSERT_ONLY, RowKind
 from stateplan.common.errors import StateplanError
+from stateplan.connectors.filesystem import Filesystem
 from stateplan.connectors.listing import natural_key
 from stateplan.execnodes.nodes.sink import Sink
 from stateplan.testing.rows import Change, Fields
@@ -39,7 +40,7 @@ def file_options(path: Path, has_changes: bool) -> dict[str, str]:
     """The options of a table over files."""
     fmt = "debezium-json" if has_changes else "json"
     return {
-        "connector": "filesystem",
+        "connector": Filesystem.name,
         "path": str(path),
         "format": fmt,
         f"{fmt}.timestamp-format.standard": "SQL",
