@@ -113,12 +113,12 @@ class _Play:
             self._stop()
             ttls = {moment.selector: moment.ttl}
             self.plan = self.plan.having(with_ttls(self.plan.document, ttls, self.plan.options))
-        elif isinstance(moment, UsePlan) and self._rows_ever:
+        elif isinstance(moment, UsePlan) and self._has_started:
             self._stop()
             self.plan = self.session.load(Path(self.case.file).parent / moment.path)
 
     @property
-    def _rows_ever(self) -> bool:
+    def _has_started(self) -> bool:
         return self._job is not None or self._savepoint is not None
 
     def _feed(self, arrival: Arrival) -> None:
