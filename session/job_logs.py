@@ -115,6 +115,20 @@ class _Handler(logging.Handler):
         self.jobs: list[JobLogs] = []
 
     def emit(self, record: logging.LogRecord) -> None:
+        if logging.lastResort is not None and record.levelno >= logging.lastResort.level and self._is_alone(record):
+            logging.lastResort.handle(record)
+        self._send(record)
+
+    def _is_alone(self, record: logging.LogRecord) -> bool:
+        """Whether Python would print the record if this handler were not there."""
+        logger: logging.Logger | None = logging.getLogger(record.name)
+        while logger is not None:
+            if any(handler is not self for handler in logger.handlers):
+                return False
+            logger = logger.parent if logger.propagate else None
+        return True
+
+    def _send(self, record: logging.LogRecord) -> None:
         # A job that has ended may be here a moment longer, and its thread's id may be that of another thread now.
         logs = [one for one in self.jobs if one.job.is_active]
         if not logs:

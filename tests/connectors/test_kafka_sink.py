@@ -486,10 +486,11 @@ def test_rows_of_a_statement_are_written(spark: object, kafka: Kafka, tmp_path: 
     for _ in range(2):
         job = session.execute_sql("INSERT INTO t SELECT k, TO_TIMESTAMP_LTZ(1000, 3) FROM letters").job
         assert job is not None and job.wait(60)
-    assert [(m.value(), m.timestamp()[1]) for m in kafka.consume(topic)] == [
-        (b'{"k":"a"}', 1000),
-        (b'{"k":"b"}', 1000),
-    ] * 2
+    for isolation in ("read_uncommitted", "read_committed"):
+        assert [(m.value(), m.timestamp()[1]) for m in kafka.consume(topic, isolation)] == [
+            (b'{"k":"a"}', 1000),
+            (b'{"k":"b"}', 1000),
+        ] * 2
 
 
 def test_the_options_of_a_sink_are_checked_when_it_is_planned() -> None:

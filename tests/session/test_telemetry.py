@@ -192,9 +192,9 @@ env.execute_sql("INSERT INTO t VALUES (1)").wait()
 
 def test_the_end_of_the_process_waits_for_the_last_spans(receiver: OtlpReceiver) -> None:
     receiver.seconds = 0.3
-    command = _program(receiver.url, "import stateplan.session.job_followers as followers", "followers.PATIENCE = 40")
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=60)
-    assert [root.batch for root in receiver.roots()] == [0]
+    command = _program(receiver.url, "import stateplan.session.job_followers as followers", "followers.PATIENCE = 100")
+    ended = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120, text=True)
+    assert ([root.batch for root in receiver.roots()], ended.stderr) == ([0], "")
 
 
 def test_the_end_of_the_process_does_not_wait_for_long(receiver: OtlpReceiver) -> None:

@@ -118,26 +118,26 @@ def test_records_of_logging_refer_to_the_micro_batch_of_their_thread(
     def play(levels: LocalLevels, blobs: list[object]) -> object:
         ready.set()
         hold.wait(20)
-        logging.getLogger("stateplan.kafka").warning("the broker %s is away", "b1")
+        logging.getLogger("stateplan.files").warning("the folder %s is away", "f1")
         return real(levels, blobs)
 
     monkeypatch.setattr(LocalLevels, "play", play)
     result = session(tmp_path, receiver.url).execute_sql(JOIN)
     assert ready.wait(20)
-    until(lambda: bool(logging.getLogger("stateplan").handlers), 20, "no handler")
+    (handler,) = until_handlers(1)
     logging.getLogger("stateplan").error("from another thread")
     hold.set()
     result.wait()
     last_log(receiver)
     until(lambda: bool(receiver.roots()), 20)
     by_text = {log.text: log for log in receiver.logs}
-    broker, other = by_text["the broker b1 is away"], by_text["from another thread"]
-    assert broker.severity == "WARN" and broker.attributes["stateplan.batch.id"] == 0
-    assert broker.attributes["stateplan.logger"] == "stateplan.kafka"
-    assert broker.attributes["code.function.name"] == "play"
-    assert (broker.trace, broker.span) == (receiver.roots()[0].trace, receiver.roots()[0].id)
+    folder, other = by_text["the folder f1 is away"], by_text["from another thread"]
+    assert folder.severity == "WARN" and folder.attributes["stateplan.batch.id"] == 0
+    assert folder.attributes["stateplan.logger"] == "stateplan.files"
+    assert folder.attributes["code.function.name"] == "play"
+    assert (folder.trace, folder.span) == (receiver.roots()[0].trace, receiver.roots()[0].id)
     assert other.severity == "ERROR" and other.trace == b"" and "stateplan.job.id" in other.attributes
-    assert not logging.getLogger("stateplan").handlers
+    assert handler not in logging.getLogger("stateplan").handlers
 
 
 def test_a_record_that_may_be_of_several_jobs_is_of_none(
@@ -167,6 +167,29 @@ def until_handlers(count: int) -> list[Any]:
 
     until(lambda: bool(handlers()), 20, "no handler")
     return handlers()
+
+
+def test_records_are_printed_as_without_telemetry(
+    tmp_path: Path, receiver: OtlpReceiver, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hold = threading.Event()
+    real = LocalLevels.play
+    monkeypatch.setattr(LocalLevels, "play", lambda levels, blobs: (hold.wait(20), real(levels, blobs))[1])
+    log = logging.getLogger("stateplan")
+    monkeypatch.setattr(log, "propagate", False)  # a program that has configured nothing has no handlers above it
+    result = session(tmp_path, receiver.url).execute_sql(JOIN)
+    until_handlers(1)
+    log.warning("for the user")
+    log.info("for nobody")
+    assert capsys.readouterr().err == "for the user\n"
+    log.addHandler(quiet := logging.NullHandler())
+    log.warning("for a handler")
+    log.removeHandler(quiet)
+    assert capsys.readouterr().err == ""
+    hold.set()
+    result.wait()
+    last_log(receiver)
+    assert {"for the user", "for a handler"} < {one.text for one in receiver.logs}
 
 
 def test_logs_have_no_secrets(tmp_path: Path, receiver: OtlpReceiver) -> None:

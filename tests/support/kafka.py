@@ -14,14 +14,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
+
+from tests.support.waiting import until
 
 SILENT = {"log_level": 0}
 _NUMBERS = itertools.count()
@@ -83,13 +93,13 @@ class Kafka:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        until = time.monotonic() + 20
+        deadline = time.monotonic() + 20
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()
                 return
             except OSError:
-                if time.monotonic() > until or self._process.poll() is not None:
+                if time.monotonic() > deadline or self._process.poll() is not None:
                     self.stop()
                     raise
                 time.sleep(0.05)
@@ -194,8 +204,23 @@ class Kafka:
         else:
             producer.abort_transaction(10)
 
+    def _ends(self, topic: str, isolation: str) -> dict[int, int]:
+        """By partition, the offset up to which messages can be read."""
+        partitions = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
+        questions = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in partitions}
+        level = IsolationLevel[isolation.upper()]
+        answers = self.admin.list_offsets(questions, isolation_level=level, request_timeout=10)
+        return {question.partition: answer.result(10).offset for question, answer in answers.items()}
+
     def consume(self, topic: str, isolation: str = "read_committed") -> list[Message]:
-        """All messages that a topic has now, by partition and offset."""
+        """All messages that a topic has now, by partition and offset.
+
+        A broker may answer that a transaction is committed a moment before consumers see its messages. So this waits
+        up to 2 s while a transaction is open.
+        """
+        if isolation == "read_committed":
+            with suppress(AssertionError):
+                until(lambda: self._ends(topic, isolation) == self._ends(topic, "read_uncommitted"), 2)
         settings: Mapping[str, Any] = {
             "bootstrap.servers": self.servers,
             "group.id": "test",
@@ -209,9 +234,9 @@ class Kafka:
         with closing(Consumer(dict(settings))) as consumer:
             left = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in left])
-            until = time.monotonic() + 20
+            deadline = time.monotonic() + 20
             while left:
-                assert time.monotonic() < until, f"partitions {left} of {topic} cannot be read"
+                assert time.monotonic() < deadline, f"partitions {left} of {topic} cannot be read"
                 for message in consumer.consume(10_000, 0.02):
                     error = message.error()
                     if error is None:
