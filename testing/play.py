@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from pathlib import Path
 
 from stateplan.common.errors import Place, StateplanError
@@ -270,9 +271,9 @@ class Play:
         if isinstance(moment, Advance):
             return stage.advance(moment.ms)
         if isinstance(moment, Watermark):
-            table = table_named(moment.table, stage.plan.inputs(), self.case, moment.line, "read")
+            table = table_named(moment.table, stage.plan.inputs(), self.case, moment.line, "read a table")
             if not stage.uses_event_time(table):
-                verb, place = "use the event time of", self.case.place(moment.line)
+                verb, place = "use the event time of a table", self.case.place(moment.line)
                 raise StateplanError("TEST003", verb=verb, name=table, place=place)
             return [stage.batch(watermark=(table, moment.time))]
         if isinstance(moment, End):
@@ -350,10 +351,14 @@ def check_error(expect: Expect, error: StateplanError | None) -> Verdict:
 def check_notes(expect: Expect, notes: Sequence[str]) -> Verdict:
     """Compares an expected warning with what the user of the job is told."""
     if expect.subject == "no warning":
-        return Verdict(expect, not notes, "; ".join(notes))
+        lines = [f"-- expect warning {note}" for note in notes]
+        return Verdict(expect, not notes, "; ".join(notes), actual=lines)
     if any(expect.detail in note for note in notes):
         return Verdict(expect, True)
-    return Verdict(expect, False, f"the warnings are: {'; '.join(notes)}" if notes else "there is no warning")
+    if not notes:
+        return Verdict(expect, False, "there is no warning", actual=["-- expect no warning"])
+    similar = max(notes, key=lambda note: SequenceMatcher(None, expect.detail, note).ratio())
+    return Verdict(expect, False, f"the warnings are: {'; '.join(notes)}", actual=[f"-- expect warning {similar}"])
 
 
 def check_lint(expect: Expect, plan: StoryPlan) -> Verdict:

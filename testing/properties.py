@@ -1,6 +1,9 @@
 """What a test proves beyond itself: the same rows in other micro-batches, in another order, over more key groups and
 with restarts must leave the same tables.
 
+With ``-- accept order dependence in OPERATOR``, a test accepts that rows in another order leave other tables, if this
+operator is the first one that differs.
+
 Rows change their order only within a micro-batch, and only those of tables with nothing but +I. A variation in which
 other rows are late is not compared: it goes beyond the watermark.
 """
@@ -13,7 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stateplan.common.changelog import INSERT_ONLY
-from stateplan.common.errors import StateplanError
+from stateplan.common.errors import StateplanError, nearest
+from stateplan.common.readable import amount
 from stateplan.testing.operators import Operators
 from stateplan.testing.play import Play, Setup, Trial, Variation
 from stateplan.testing.schedule import Arrival, Moment
@@ -22,7 +26,7 @@ from stateplan.testing.story_plan import Input
 from stateplan.testing.taps import Taps
 
 _KEY_GROUPS = 7
-_SHUFFLES = 2
+_ORDERS = ("rows in reverse order", "rows in random order 1", "rows in random order 2")
 
 Cells = tuple[str | None, ...]
 Order = Callable[[list[tuple[str, bytes]]], list[tuple[str, bytes]]]
@@ -58,6 +62,7 @@ class Properties:
         variations: the number of variations that were compared.
         beyond: variations in which other rows were late.
         deviations: those that leave other tables.
+        accepted: variations in the order of rows that leave other tables because of operators that the test names.
         skip_reason: why the test has no variations.
     """
 
@@ -65,6 +70,7 @@ class Properties:
     variations: int = 0
     beyond: int = 0
     deviations: list[Deviation] = field(default_factory=list)
+    accepted: list[Deviation] = field(default_factory=list)
     skip_reason: str | None = None
 
 
@@ -79,7 +85,11 @@ class _Result:
 
 
 def check_properties(case: Case, options: Mapping[str, str], seed: int = 0) -> Properties:
-    """Runs the variations of a test."""
+    """Runs the variations of a test.
+
+    Raises:
+        StateplanError: TEST003, the test names an operator that its plan does not have.
+    """
     result = Properties(case)
     if any(expect.subject == "error" for expect in case.expectations()):
         result.skip_reason = "it expects an error"
@@ -88,6 +98,8 @@ def check_properties(case: Case, options: Mapping[str, str], seed: int = 0) -> P
     if base.error is not None:
         result.skip_reason = f"it fails: {base.error.message}"
         return result
+    names = () if base.operators is None else tuple(base.operators.names)
+    order_dependent = _operators_named(case, names)
     for name, trial in variations(seed):
         other = _run(case, options, trial)
         if other.error is None and other.late != base.late:
@@ -96,17 +108,37 @@ def check_properties(case: Case, options: Mapping[str, str], seed: int = 0) -> P
         result.variations += 1
         deviation = _compare(name, base, other)
         if deviation is not None:
-            result.deviations.append(deviation)
+            is_accepted = name in _ORDERS and deviation.operator in order_dependent
+            (result.accepted if is_accepted else result.deviations).append(deviation)
     return result
+
+
+def _operators_named(case: Case, operators: Sequence[str]) -> frozenset[str]:
+    """The operators in which the order of rows matters, as a test says. Raises StateplanError TEST003."""
+    out: set[str] = set()
+    for directive in case.order_dependent:
+        for name in directive.operators:
+            matching = {operator for operator in operators if name in (operator, operator.partition("[")[0])}
+            if not matching:
+                raise StateplanError(
+                    "TEST003",
+                    verb="have an operator",
+                    name=name,
+                    place=case.place(directive.line),
+                    expected=", ".join(operators),
+                    hint=nearest(name, operators),
+                )
+            out |= matching
+    return frozenset(out)
 
 
 def variations(seed: int) -> Iterator[tuple[str, Trial]]:
     """The variations of a test, with their names."""
     yield "one row per micro-batch", Trial(vary=_with(_single_rows))
     yield "larger micro-batches", Trial(vary=_with(_larger_batches))
-    yield "rows in reverse order", Trial(vary=_with(_in_order(_reverse)))
-    for number in range(_SHUFFLES):
-        yield f"rows in random order {number + 1}", Trial(vary=_with(_in_order(_shuffle(seed + number))))
+    yield _ORDERS[0], Trial(vary=_with(_in_order(_reverse)))
+    for number, name in enumerate(_ORDERS[1:]):
+        yield name, Trial(vary=_with(_in_order(_shuffle(seed + number))))
     yield f"{_KEY_GROUPS} key groups", Trial(key_groups=_KEY_GROUPS, vary=_with(_as_written))
     yield "a restart after each micro-batch", Trial(vary=_with(_restarting))
     yield (
@@ -245,9 +277,11 @@ def properties_text(results: Sequence[Properties]) -> str:
         if result.skip_reason is not None:
             lines.append(f"  {title}: not varied: {result.skip_reason}")
             continue
-        count = result.variations - len(result.deviations)
+        count = result.variations - len(result.deviations) - len(result.accepted)
         beyond = f", {result.beyond} with other late rows not compared" if result.beyond else ""
         lines.append(f"  {title}: {count} of {result.variations} variations leave the same tables{beyond}")
+        for operator, accepted in Counter(deviation.operator for deviation in result.accepted).items():
+            lines.append(f"    in {amount(accepted, 'other order')}, {operator} has other rows, as the test says")
         for deviation in result.deviations:
             lines += [f"    {line}" for line in _deviation_lines(deviation)]
     return "\n".join(lines)
@@ -269,20 +303,21 @@ def _text(cells: Cells) -> str:
 
 def properties_json(result: Properties) -> dict[str, object]:
     """The same for programs."""
-    deviations = [
-        {
-            "variation": d.variation,
-            "table": d.table,
-            "operator": d.operator,
-            "missing": [list(cells) for cells in d.missing_rows],
-            "extra": [list(cells) for cells in d.extra],
-            "error": None if d.error is None else d.error.to_dict(),
-        }
-        for d in result.deviations
-    ]
     return {
         "title": result.case.title,
         "variations": result.variations,
-        "deviations": deviations,
+        "deviations": [_deviation_json(deviation) for deviation in result.deviations],
+        "accepted": [_deviation_json(deviation) for deviation in result.accepted],
         "skipped": result.skip_reason,
+    }
+
+
+def _deviation_json(deviation: Deviation) -> dict[str, object]:
+    return {
+        "variation": deviation.variation,
+        "table": deviation.table,
+        "operator": deviation.operator,
+        "missing": [list(cells) for cells in deviation.missing_rows],
+        "extra": [list(cells) for cells in deviation.extra],
+        "error": None if deviation.error is None else deviation.error.to_dict(),
     }

@@ -27,6 +27,7 @@ from stateplan.testing.story import (
     Expect,
     Form,
     GivenRows,
+    OrderDependence,
     Restart,
     SetTtl,
     Sql,
@@ -41,6 +42,7 @@ START = 1_704_067_200_000
 _TEST = re.compile(r"test:\s*(.*\S)\s*")
 _CLOCK = re.compile(r"clock\s+(.+?)\s*")
 _INCLUDE = re.compile(r"include\s+(.+?)\s*")
+_ACCEPT = re.compile(r"accept\s+order\s+dependence\s+in\s+(\S.*?)\s*")
 _WORDS = (
     "test: TITLE",
     "given TABLE",
@@ -52,6 +54,7 @@ _WORDS = (
     "end",
     "clock TIME",
     "include FILE",
+    "accept order dependence in OPERATOR",
     "expect table",
     "expect changelog",
     "expect rows",
@@ -74,6 +77,7 @@ class _Draft:
     steps: list[Action | Expect] = field(default_factory=list)
     clock: int | None = None
     included: list[Sql] = field(default_factory=list)
+    order_dependent: list[OrderDependence] = field(default_factory=list)
 
 
 def _read_text(path: Path) -> str:
@@ -121,6 +125,9 @@ class _Reader:
             self.draft.clock = self._time(match[1])
         elif match := _INCLUDE.fullmatch(body):
             self._include(match[1])
+        elif match := _ACCEPT.fullmatch(body):
+            names = tuple(name.strip() for name in match[1].split(","))
+            self.draft.order_dependent.append(OrderDependence(self.at, body, names))
         elif not self._directive(body) and self.drafts and not self._is_within_statement() and not _is_prose(body):
             raise self._no_directive(body)
 
@@ -191,14 +198,16 @@ class _Reader:
         return read_block(form or "table", lines, first, self.file)
 
     def _begins_directive(self, body: str) -> bool:
-        patterns = [_TEST, _CLOCK, _INCLUDE, *(pattern for pattern, _ in _DIRECTIVES)]
+        patterns = [_TEST, _CLOCK, _INCLUDE, _ACCEPT, *(pattern for pattern, _ in _DIRECTIVES)]
         return any(pattern.fullmatch(body) for pattern in patterns)
 
     def _case(self, draft: _Draft) -> Case:
         parts = [self._sql(self.preamble), self._sql(draft)]
         sql = (*self.preamble.included, *parts[0], *draft.included, *parts[1])
         clock = next((c for c in (draft.clock, self.preamble.clock) if c is not None), START)
-        return Case(draft.title, self.file, draft.line, sql, (*self.preamble.steps, *draft.steps), clock)
+        steps = (*self.preamble.steps, *draft.steps)
+        order_dependent = (*self.preamble.order_dependent, *draft.order_dependent)
+        return Case(draft.title, self.file, draft.line, sql, steps, clock, order_dependent)
 
     def _sql(self, draft: _Draft) -> list[Sql]:
         if not draft.sql:

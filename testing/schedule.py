@@ -77,7 +77,7 @@ class _Line(NamedTuple):
 
 
 def _rows(case: Case, step: GivenRows, inputs: Mapping[str, Input], session: Preparation) -> list[_Line]:
-    table = table_named(step.table, inputs, case, step.line, "read")
+    table = table_named(step.table, inputs, case, step.line, "read a table")
     mine = inputs[table]
     block = _evaluate(step.block, mine, session, case) if step.block.form == "values" else step.block
     for row in block.rows:
@@ -108,7 +108,7 @@ def output_named(expect: Expect, outputs: Iterable[str], case: Case) -> str:
     """The table that an expectation is about. Raises StateplanError TEST003, TEST010."""
     names = list(outputs)
     if expect.name:
-        return table_named(expect.name, names, case, expect.line, "write")
+        return table_named(expect.name, names, case, expect.line, "write a table")
     if len(names) > 1:
         place = case.place(expect.line)
         raise StateplanError("TEST010", text=expect.text, name=names[0], place=place, expected=", ".join(names))

@@ -134,6 +134,17 @@ class Expect(Directive):
     in_order: bool = False
 
 
+@dataclass(frozen=True)
+class OrderDependence(Directive):
+    """The rows of operators depend on the order in which rows arrive, as their author knows.
+
+    Attributes:
+        operators: their names, with or without the number of the node.
+    """
+
+    operators: tuple[str, ...]
+
+
 Action: TypeAlias = GivenRows | Watermark | Advance | Restart | SetTtl | UsePlan | End
 
 
@@ -163,6 +174,7 @@ class Case:
         sql: its statements, those that stand above the first test of the file first.
         steps: what happens and what is expected, in order.
         clock: where the clock begins, ms since 1970.
+        order_dependent: the operators whose rows depend on the order in which rows arrive.
     """
 
     title: str
@@ -171,6 +183,7 @@ class Case:
     sql: tuple[Sql, ...]
     steps: tuple[Action | Expect, ...]
     clock: int
+    order_dependent: tuple[OrderDependence, ...] = ()
 
     @property
     def name(self) -> str:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from stateplan.testing.properties import Properties, check_properties, properties_text
+import re
+
+import pytest
+
+from stateplan.common.errors import StateplanError
+from stateplan.testing.properties import Properties, check_properties, properties_json, properties_text
 from tests.testing.stories import COUNT, JOIN, cases
 
 FIRST = """CREATE TABLE t (k INT, v INT, pt AS PROCTIME());
@@ -47,6 +52,29 @@ def test_the_first_row_by_arrival_depends_on_order_and_its_operator_is_named() -
     assert reverse.operator is not None and reverse.operator.startswith("deduplicate[")
     assert (reverse.missing_rows, reverse.extra) == ((("1", "5"),), (("1", "7"),))
     assert "the first operator with other rows is deduplicate[" in properties_text([result])
+
+
+@pytest.mark.parametrize("name", ["deduplicate", "deduplicate[4]"])
+def test_an_accepted_dependence_on_order_is_no_deviation(name: str) -> None:
+    result = properties(f"-- accept order dependence in {name}\n{FIRST}")
+    assert result.deviations == [] and "rows in reverse order" in {d.variation for d in result.accepted}
+    (line,) = properties_text([result]).splitlines()[1:]
+    assert re.fullmatch(r" +in \d other orders?, deduplicate\[4\] has other rows, as the test says", line)
+    assert properties_json(result)["deviations"] == [] and properties_json(result)["accepted"]
+
+
+def test_a_dependence_of_another_operator_is_a_deviation() -> None:
+    result = properties(f"{FIRST}-- accept order dependence in table-source-scan, group-aggregate\n")
+    assert result.deviations and not result.accepted
+
+
+def test_only_operators_of_the_plan_can_depend_on_order() -> None:
+    with pytest.raises(StateplanError) as caught:
+        properties(f"{FIRST}-- accept order dependence in dedupicate\n")
+    error = caught.value
+    assert (error.code, error.hint) == ("TEST003", "did you mean 'deduplicate[4]'?")
+    assert error.message == "the query does not have an operator 'dedupicate'"
+    assert error.place is not None and error.place.line == FIRST.count("\n") + 1
 
 
 def test_changes_keep_their_order() -> None:

@@ -102,3 +102,18 @@ def test_files_run_in_several_processes(run: Command, story: Path, tmp_path: Pat
 def test_only_some_tests_run(run: Command, story: Path) -> None:
     assert run("test", story, "-k", "nothing").code == 0
     assert run("test", story, "-k", "TOTALS").code == 1
+
+
+def test_update_writes_the_warnings_of_the_job(run: Command, tmp_path: Path) -> None:
+    path = tmp_path / "story.sql"
+    head = "CREATE TABLE s (v INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts);\nSELECT window_start, SUM(v) AS v\n"
+    head += "FROM TUMBLE(TABLE s, DESCRIPTOR(ts), INTERVAL '1' MINUTE) GROUP BY window_start, window_end;\n-- test: t\n"
+    rows = "".join(f"-- given s\n--   | v | ts |\n--   | 1 | 2024-01-01 00:0{n}:00 |\n-- advance 1 s\n" for n in (5, 1))
+    path.write_text(f"{head}-- expect warning late\n{rows}-- expect no warning\n")
+    assert run("test", path, "--update").code == 0
+    first, *_, last = path.read_text().removeprefix(head).splitlines()
+    assert first == "-- expect no warning"
+    assert last.startswith("-- expect warning ") and last.endswith(
+        "1 row was dropped, because the watermark had passed"
+    )
+    assert run("test", path).code == 0
