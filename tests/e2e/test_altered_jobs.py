@@ -17,7 +17,7 @@ from stateplan.session.environment import TableEnvironment
 from stateplan.session.job_alteration import beside
 from stateplan.session.jobs import JobEntry, PlanChange
 from stateplan.session.starter import JobStarter
-from tests.support.arriving import COUNTS, Work, start, until
+from tests.e2e.arriving import COUNTS, Work, start, until
 
 pytestmark = pytest.mark.spark
 

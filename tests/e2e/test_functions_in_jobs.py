@@ -15,7 +15,7 @@ import pytest
 from stateplan.common.errors import StateplanError
 from stateplan.planner.catalog.udf import AggregateFunction, udaf, udf
 from stateplan.session.environment import TableEnvironment
-from tests.support.arriving import until
+from tests.e2e.arriving import until
 
 
 @pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.spark)])

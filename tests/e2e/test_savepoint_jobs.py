@@ -12,7 +12,7 @@ import pytest
 from stateplan.common.errors import StateplanError
 from stateplan.runtime.job import Job, JobStatus
 from stateplan.session.environment import TableEnvironment
-from tests.support.arriving import COUNTS, Work, start, until
+from tests.e2e.arriving import COUNTS, Work, start, until
 
 pytestmark = pytest.mark.spark
 

@@ -14,7 +14,7 @@ from stateplan.common.errors import OptionError, RunError
 from stateplan.runtime.jobgraph import IDLE
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.results import TableResult
-from tests.support.arriving import COUNTS, Work, start, until
+from tests.e2e.arriving import COUNTS, Work, start, until
 
 pytestmark = pytest.mark.spark
 

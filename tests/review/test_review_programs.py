@@ -6,84 +6,18 @@ import json
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import jsonschema
+import pytest
 
 from tests.review.jobs_of_reviews import CHANGES
 from tests.support.command import Command
+from tests.support.schemas import problems
 
-SARIF = {
-    "type": "object",
-    "required": ["version", "runs", "$schema"],
-    "properties": {
-        "version": {"const": "2.1.0"},
-        "runs": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["tool", "results"],
-                "properties": {
-                    "columnKind": {"enum": ["utf16CodeUnits", "unicodeCodePoints"]},
-                    "tool": {
-                        "type": "object",
-                        "required": ["driver"],
-                        "properties": {
-                            "driver": {
-                                "type": "object",
-                                "required": ["name"],
-                                "properties": {
-                                    "rules": {
-                                        "type": "array",
-                                        "uniqueItems": True,
-                                        "items": {"type": "object", "required": ["id"]},
-                                    }
-                                },
-                            }
-                        },
-                    },
-                    "results": {
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "required": ["message", "ruleId", "locations"],
-                            "properties": {
-                                "level": {"enum": ["none", "note", "warning", "error"]},
-                                "message": {"type": "object", "required": ["text"]},
-                                "locations": {
-                                    "type": "array",
-                                    "items": {
-                                        "type": "object",
-                                        "required": ["physicalLocation"],
-                                        "properties": {
-                                            "physicalLocation": {
-                                                "type": "object",
-                                                "required": ["artifactLocation", "region"],
-                                                "properties": {
-                                                    "artifactLocation": {
-                                                        "properties": {"uri": {"type": "string", "format": "uri"}}
-                                                    },
-                                                    "region": {
-                                                        "properties": {
-                                                            "startLine": {"type": "integer", "minimum": 1},
-                                                            "startColumn": {"type": "integer", "minimum": 1},
-                                                            "endColumn": {"type": "integer", "minimum": 1},
-                                                        }
-                                                    },
-                                                },
-                                            }
-                                        },
-                                    },
-                                },
-                            },
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
-"""What section 3 of SARIF 2.1.0 requires of the parts that a review has."""
+
+@pytest.mark.parametrize("change", sorted(folder.name for folder in CHANGES.iterdir() if folder.is_dir()))
+def test_sarif_is_valid(stateplan: Command, tmp_path: Path, change: str) -> None:
+    folder, target = CHANGES / change, tmp_path / "review.sarif"
+    assert stateplan("review", folder / "old.sql", folder / "new.sql", "-o", target).code == 0
+    assert problems(json.loads(target.read_text()), "https://json.schemastore.org/sarif-2.1.0.json") == []
 
 
 def test_sarif(stateplan: Command, tmp_path: Path) -> None:
@@ -91,7 +25,6 @@ def test_sarif(stateplan: Command, tmp_path: Path) -> None:
     target = tmp_path / "review.sarif"
     assert stateplan("review", folder / "old.sql", folder / "new.sql", "-o", target).code == 0
     log = json.loads(target.read_text())
-    jsonschema.validate(log, SARIF)
     (run,) = log["runs"]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert {result["ruleId"] for result in run["results"]} <= set(rules)
