@@ -89,12 +89,20 @@ def _statements(source: str) -> Iterator[list[tuple[Lexeme, int, int]]]:
     current: list[tuple[Lexeme, int, int]] = []
     for token in lexemes(source):
         current.append(token)
-        words = [entry[0].word for entry in current]
-        if token[0].text == ";" or words[-3:] == ["STATEMENT", "SET", "BEGIN"]:
+        words = [entry[0].word for entry in current[-3:]]
+        if token[0].text == ";" or words == ["STATEMENT", "SET", "BEGIN"]:
             yield current
             current = []
     if current:
         yield current
+
+
+def _gap_behind(statements: Sequence[str], gap: str) -> str:
+    """What is between two statements. It begins on a line of its own behind a comment that would take it in."""
+    last = comments(statements[-1])[-1:] if statements else []
+    is_open = bool(last) and not last[0].startswith("/*") and statements[-1].endswith(last[0])
+    rest = gap.lstrip(" \t")
+    return f"\n{rest}" if is_open and rest and not rest.startswith("\n") else gap
 
 
 class _Run:
@@ -125,7 +133,7 @@ class _Run:
         for number, statement in enumerate(self.statements):
             start, end = statement[0][1], statement[-1][2]
             own = self._source[start:end]
-            gap = self._source[position:start]
+            gap = _gap_behind(out, self._source[position:start])
             is_first, position = not position, end
             is_fixed = statement[0][0].word in _VERBATIM or (self._is_test and "\n--" in own)
             text = own if is_fixed else None if number in verbatim else self._text_of(own)
@@ -137,7 +145,7 @@ class _Run:
                 gap = gap.rstrip(" \t")
                 gap = gap if is_first or "\n" in gap or gap.strip() else "\n"
             out += [gap, own if text is None else text]
-        return "".join([*out, self._source[position:]]), places
+        return "".join([*out, _gap_behind(out, self._source[position:])]), places
 
     def _text_of(self, source: str) -> str | None:
         """A statement in one form; None if that would change its tokens or its comments."""

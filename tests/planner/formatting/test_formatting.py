@@ -115,6 +115,12 @@ def test_comments_anywhere_stay(source: str, remarks: list[tuple[int, str]], wid
     check(text, width)
 
 
+@pytest.mark.parametrize("following", ["-- tail", "/* inline */ SELECT 2;", "-- other\nSELECT 2;", "SELECT 2;"])
+def test_a_comment_that_moves_behind_a_semicolon_takes_nothing_in(following: str) -> None:
+    text = check(f"SELECT 1 -- one\n ; {following}")
+    assert text.startswith("SELECT 1; -- one\n")
+
+
 def test_a_set_statement_keeps_its_words() -> None:
     assert format_sql("set table.exec.state.ttl=4;\nselect 1;").text == "set table.exec.state.ttl=4;\nSELECT 1;"
 
