@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
@@ -254,7 +255,7 @@ class Aggregate(Single):
     level: Literal["", "PARTIAL", "FINAL"] = ""
     query_hints: QueryHints | None = field(default=None, compare=False, repr=False)
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         names: list[str] = []
         base = [self.input.fields[g] for g in self.group]
@@ -276,7 +277,7 @@ class Union(Several):
     row: tuple[Field, ...] | None = None
     last_place: Place | None = field(default=None, compare=False, repr=False)
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         from stateplan.functions.typerules import least_restrictive
 

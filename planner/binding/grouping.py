@@ -96,6 +96,7 @@ class GroupingBinder(ExpressionBinder):
         self.rel = rel
         self.input = _Input()
         self.calls: list[AggCall] = []
+        self._positions: dict[AggCall, int] = {}
         self.names: list[tuple[str, Rex | AggCall]] = []
         self.base = ExpressionBinder(scope, "GROUP BY")
         self.inside = _Inside(scope)
@@ -268,11 +269,10 @@ class GroupingBinder(ExpressionBinder):
 
     def _add(self, aggregate_call: AggCall) -> Rex:
         """A reference to the call, which is made once."""
-        for i, c in enumerate(self.calls):
-            if replace(c, name=None) == aggregate_call:
-                return InputRef(aggregate_call.type, self._position(i))
-        self.calls.append(aggregate_call)
-        return InputRef(aggregate_call.type, self._position(len(self.calls) - 1))
+        position = self._positions.setdefault(aggregate_call, len(self.calls))
+        if position == len(self.calls):
+            self.calls.append(aggregate_call)
+        return InputRef(aggregate_call.type, self._position(position))
 
     def _user_aggregate(self, user: FoundFunction, call: exp.Expr, condition: exp.Expr | None) -> Rex:
         place = self.place(call)
@@ -314,12 +314,7 @@ class GroupingBinder(ExpressionBinder):
         function = find_aggregate(name)
         assert function is not None
         result = function.infer([self.input.exprs[a].type for a in args], self.place(call))
-        grouping_call = AggCall(name, tuple(args), result)
-        for i, c in enumerate(self.calls):
-            if replace(c, name=None) == grouping_call:
-                return InputRef(result, self._position(i))
-        self.calls.append(grouping_call)
-        return InputRef(result, self._position(len(self.calls) - 1))
+        return self._add(AggCall(name, tuple(args), result))
 
     def _position(self, call: int) -> int:
         return self.group_count + self._properties + call

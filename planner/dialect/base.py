@@ -266,7 +266,7 @@ class ParserBase(parser.Parser):
         return node
 
     def _deeper(self, parse: Callable[[], T]) -> T:
-        """Runs ``parse`` one level deeper. SqlError SQL009 past 150 levels."""
+        """Runs ``parse`` one level deeper. Raises SqlError SQL009 past 50 levels."""
         self.depth += 1
         if self.depth > _MAX_DEPTH:
             token = self._curr if not self._at_end() else self._prev

@@ -243,9 +243,11 @@ def unwrap_cast(rex: Rex) -> Rex:
 
 def walk(rex: Rex) -> Iterator[Rex]:
     """``rex`` and everything in it, outside first."""
-    yield rex
-    for child in rex.children:
-        yield from walk(child)
+    stack = [rex]
+    while stack:
+        rex = stack.pop()
+        yield rex
+        stack += reversed(rex.children)
 
 
 def refs(*expressions: Rex | None) -> list[int]:
@@ -308,16 +310,21 @@ _NON_DETERMINISTIC = non_deterministic()
 
 def is_deterministic(rex: Rex) -> bool:
     """Whether equal input always produces an equal value."""
-    return not any(isinstance(e, Over) or kind(e) in _NON_DETERMINISTIC or _varies(e) for e in walk(rex))
+    return not any(map(varies, walk(rex)))
+
+
+def varies(rex: Rex) -> bool:
+    """Whether an expression over equal operands may have different values."""
+    return isinstance(rex, Over) or kind(rex) in _NON_DETERMINISTIC or _calls_varying_function(rex)
 
 
 def may_move(rex: Rex) -> bool:
     """Whether it is computed below a join or a union as well as above. Flink does not ask there whether its own
     functions are deterministic."""
-    return not any(isinstance(e, Over) or _varies(e) for e in walk(rex))
+    return not any(isinstance(e, Over) or _calls_varying_function(e) for e in walk(rex))
 
 
-def _varies(rex: Rex) -> bool:
+def _calls_varying_function(rex: Rex) -> bool:
     return isinstance(rex, Call) and rex.function is not None and not rex.function.deterministic
 
 

@@ -107,6 +107,11 @@ class RangeSet:
             stop += 1
         self.ranges[first:stop] = [r]
 
+    def include(self, other: RangeSet) -> None:
+        """Adds the ranges of another set."""
+        for r in other.ranges:
+            self.add(r)
+
     def _union(self, a: Range, b: Range) -> Range:
         """Both as one range; ``b`` overlaps or touches ``a``, and does not begin before it."""
         if self._upper(b) <= self._upper(a):
@@ -128,8 +133,7 @@ class RangeSet:
 
     def intersect(self, other: RangeSet) -> RangeSet:
         out = self.complement()
-        for r in other.complement().ranges:
-            out.add(r)
+        out.include(other.complement())
         return out.complement()
 
     @property

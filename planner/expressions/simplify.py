@@ -7,6 +7,7 @@ where the three values matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import ClassVar
 
 from stateplan.common.types import BOOLEAN, LogicalType
@@ -24,6 +25,7 @@ from stateplan.planner.expressions.comparison import (
     null_test,
 )
 from stateplan.planner.expressions.conjunction import Facts
+from stateplan.planner.expressions.known_ranges import KnownRanges, ranges_of
 from stateplan.planner.expressions.normal import equal, member
 from stateplan.planner.expressions.ops import (
     COMPARISONS,
@@ -46,7 +48,7 @@ from stateplan.planner.expressions.ops import (
     unwrap_cast,
     with_operands,
 )
-from stateplan.planner.expressions.sarg import ALL, NullAs, Range, RangeSet, Sarg, value_key
+from stateplan.planner.expressions.sarg import NullAs, Sarg, value_key
 from stateplan.planner.expressions.search import SargCollector, expand_search, sarg_ref, search
 
 
@@ -77,7 +79,13 @@ class Simplifier:
         self.across = across
 
     def _knowing(self, *more: Rex) -> Simplifier:
-        return Simplifier((*self.predicates, *more), self.time_zone, across=self.across)
+        out = Simplifier((*self.predicates, *more), self.time_zone, across=self.across)
+        out._known_ranges = self._known_ranges.also(more)
+        return out
+
+    @cached_property
+    def _known_ranges(self) -> KnownRanges:
+        return KnownRanges(self.predicates)
 
     def simplify(self, rex: Rex, unknown_as: NullAs = "UNKNOWN") -> Rex:
         op = kind(rex)
@@ -376,21 +384,11 @@ class Simplifier:
         c = Comparison.of(rex)
         if c is None or is_null_literal(c.literal) or not self.predicates:
             return rex
-        key = value_key(c.literal.type)
-        own_ranges = RangeSet(key, Range.of(c.op, c.literal.value))
-        rest = own_ranges
-        implied_ranges = RangeSet(key, [ALL])
-        for p in self.predicates:
-            other = Comparison.of(p)
-            if (
-                other is not None
-                and equal(other.ref, c.ref)
-                and not is_null_literal(other.literal)
-                and same_type(other.literal.type, c.literal.type)
-            ):
-                other_ranges = RangeSet(key, Range.of(other.op, other.literal.value))
-                implied_ranges = implied_ranges.intersect(other_ranges)
-                rest = rest.intersect(other_ranges)
+        own_ranges = ranges_of(c)
+        excluded = self._known_ranges.excluded(c)
+        implied_ranges = excluded.complement()
+        excluded.include(own_ranges.complement())
+        rest = excluded.complement()
         if rest.is_empty:
             return FALSE
         if implied_ranges == rest and not implied_ranges.is_all:

@@ -226,13 +226,13 @@ def _taken_apart(rel: Aggregate | GroupWindowAggregate, once: bool) -> tuple[lis
     AVG is SUM divided by COUNT."""
     keys = len(rel.group)
     new_calls: list[AggCall] = []
+    positions: dict[AggCall, int] = {}
 
     def add(c: AggCall) -> int:
-        for i, other in enumerate(new_calls):
-            if replace(other, name=None) == replace(c, name=None):
-                return keys + i
-        new_calls.append(c)
-        return keys + len(new_calls) - 1
+        position = positions.setdefault(replace(c, name=None), len(new_calls))
+        if position == len(new_calls):
+            new_calls.append(c)
+        return keys + position
 
     exprs: list[Rex] = [InputRef(t, i) for i, (_, t) in enumerate(rel.fields[:keys])]
     for c in rel.calls:

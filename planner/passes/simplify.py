@@ -40,12 +40,12 @@ from stateplan.planner.expressions.ops import (
     disjunctions,
     is_always_false,
     is_always_true,
-    is_deterministic,
     is_null_literal,
     kind,
     or_,
     rewrite,
     unwrap_cast,
+    varies,
     with_operands,
 )
 from stateplan.planner.expressions.sarg import NullAs
@@ -183,6 +183,7 @@ class _Folder:
         self.keep_types = keep_types
         self.time_zone = time_zone
         self.windows: list[Rex] = []
+        self._are_constant: dict[int, tuple[Rex, bool]] = {}
 
     def known_value(self, rex: Rex) -> Literal | None:
         return next((v for r, v in self.constants if equal(r, rex)), None)
@@ -193,9 +194,11 @@ class _Folder:
             return True
         if isinstance(rex, InputRef):
             return self.known_value(rex) is not None
-        if isinstance(rex, Over) or kind(rex) == "ROW" or (not rex.children and kind(rex) not in _CONSTANTS):
-            return False
-        return is_deterministic(rex) and all(self._constant(c) for c in rex.children)
+        if id(rex) not in self._are_constant:
+            is_value = kind(rex) != "ROW" and (bool(rex.children) or kind(rex) in _CONSTANTS)
+            is_constant = is_value and not varies(rex) and all(self._constant(c) for c in rex.children)
+            self._are_constant[id(rex)] = rex, is_constant
+        return self._are_constant[id(rex)][1]
 
     def _inlined(self, rex: Rex) -> Rex:
         if isinstance(rex, InputRef):
