@@ -19,30 +19,30 @@ class KnownRanges:
     """
 
     def __init__(self, predicates: Iterable[Rex] = ()) -> None:
-        self._excluded: dict[Hashable, RangeSet] = {}
+        self._gaps: dict[Hashable, RangeSet] = {}
         self._exclude(predicates)
 
     def _exclude(self, predicates: Iterable[Rex]) -> None:
         for predicate in predicates:
             c = Comparison.of(predicate)
             if c is not None and not is_null_literal(c.literal):
-                excluded = self.excluded(c)
-                excluded.include(ranges_of(c).complement())
-                self._excluded[_subject(c)] = excluded
+                gaps = self.gaps(c)
+                gaps.include(ranges_of(c).complement())
+                self._gaps[_subject(c)] = gaps
 
     def also(self, predicates: Iterable[Rex]) -> KnownRanges:
         """The same with more predicates."""
         out = KnownRanges()
-        out._excluded = dict(self._excluded)
+        out._gaps = dict(self._gaps)
         out._exclude(predicates)
         return out
 
-    def excluded(self, c: Comparison) -> RangeSet:
+    def gaps(self, c: Comparison) -> RangeSet:
         """The values that the expression of a comparison cannot have, as a set of the caller's own."""
         out = RangeSet(value_key(c.literal.type))
-        known = self._excluded.get(_subject(c))
-        if known is not None:
-            out.ranges = list(known.ranges)
+        own_gaps = self._gaps.get(_subject(c))
+        if own_gaps is not None:
+            out.ranges = list(own_gaps.ranges)
         return out
 
 

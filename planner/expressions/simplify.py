@@ -385,10 +385,10 @@ class Simplifier:
         if c is None or is_null_literal(c.literal) or not self.predicates:
             return rex
         own_ranges = ranges_of(c)
-        excluded = self._known_ranges.excluded(c)
-        implied_ranges = excluded.complement()
-        excluded.include(own_ranges.complement())
-        rest = excluded.complement()
+        gaps = self._known_ranges.gaps(c)
+        implied_ranges = gaps.complement()
+        gaps.include(own_ranges.complement())
+        rest = gaps.complement()
         if rest.is_empty:
             return FALSE
         if implied_ranges == rest and not implied_ranges.is_all:
