@@ -130,8 +130,7 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
         self._plans: dict[tuple[int, bool], list[tuple[ScanFile, bool]]] = {}
 
     def check(self, name: str) -> None:
-        table = self.table.open()
-        self._check(self._schema(table))
+        self._check(self.table.open())
 
     def _schema(self, table: Table) -> Schema:
         """The columns that are declared: those of the snapshot that is read as it is, or the present ones."""
@@ -157,7 +156,7 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
 
     def initial_offset(self) -> Offset:
         table = self.table.open()
-        self._check(self._schema(table))
+        self._check(table)
         start, current = self.start, table.current_snapshot()
         self._has_read = True
         self._end = None if current is None else current.snapshot_id
@@ -408,10 +407,11 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
                 split = IcebergSplit(file, snapshot.snapshot_id, snapshot.timestamp_ms, ids)
                 yield PastSplit(split, at, file.data.size, f"{number:020d}/{place:010d}")
 
-    def _check(self, schema: Schema) -> None:
-        """Raises DataError DATA478 when the table is not what has been declared."""
-        columns = columns_of(schema)
-        stored_columns = {c.name: c for c in columns}
+    def _check(self, table: Table) -> None:
+        """Raises DataError DATA478 when the table is not what has been declared. A column that is younger than the
+        snapshot is NULL in it."""
+        columns = columns_of(self._schema(table))
+        stored_columns = {c.name: c for c in [*columns_of(table.schema()), *columns]}
         for name, data_type in self.fields:
             own_column = stored_columns.get(name)
             if own_column is None:

@@ -157,6 +157,10 @@ def test_time_travel(lake: TableEnvironment, tmp_path: Path) -> None:
     first, second = opened(tmp_path / "lake").history()
     query = "SELECT k FROM t FOR SYSTEM_TIME AS OF {}"
     assert collected(lake, query.format(first.snapshot_id)) == [(1,)]
+    lake.execute_sql("ALTER TABLE t ADD n INT")
+    assert collected(lake, query.format(first.snapshot_id).replace("k", "*", 1)) == [(1, "v", None)]
+    assert collected(lake, query.format(first.snapshot_id) + " WHERE n IS NULL") == [(1,)]
+    assert collected(lake, query.format(first.snapshot_id) + " WHERE n = 1") == []
     lake.execute_sql("SET 'table.local-time-zone' = 'UTC'")
     for at, keys in ((first.timestamp_ms, [(1,)]), (second.timestamp_ms, [(1,), (2,)])):
         text = datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
