@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,8 +94,13 @@ _PATIENCE = "30"
 MERGES = "commit.manifest-merge.enabled"
 """The property with which commits merge small manifests. Writers in Java do so by default, and the library does not."""
 
-CODE_KEYS = ("py-io-impl", "py-catalog-impl", "write.py-location-provider.impl")
+CODE_KEYS = ("py-io-impl", "py-catalog-impl", "write.py-location-provider.impl", "s3.retry-strategy-impl")
 """Properties with which the library imports a class."""
+
+_TIMEOUTS = (5.0, 30.0)
+"""Seconds for which a REST server may take to accept a connection, and then to send the next bytes of an answer."""
+
+_REGIONS = ("s3.region", "client.region")
 
 
 def catalog_options_of(options: Mapping[str, str]) -> dict[str, str]:
@@ -190,7 +195,7 @@ class CatalogAccess:
             if uri is None or match is not None:
                 path = f"{folder}/catalog.db" if match is None else absolute(match[1])
                 properties[URI] = f"sqlite:///{rooted_path(path)}?timeout={_PATIENCE}"
-        properties["py-io-impl"] = f"{__name__}.RootedFiles"
+        properties["py-io-impl"] = _OWN_FILES
         return properties
 
     def open(self, create: bool = False) -> Catalog:
@@ -276,21 +281,45 @@ def _sqlite_file(properties: Mapping[str, str]) -> str | None:
 
 
 class _Guard:
-    """A catalog whose tables import no code: the only place that overrides a part of the library."""
+    """A catalog whose tables import no code, and which ends its requests: the only place that overrides a part of the
+    library. Properties are those of the user, of the metadata of a table, and of the answers of a REST server."""
 
     properties: dict[str, str]
 
     def _load_file_io(self, properties: Mapping[str, str] = {}, location: str | None = None) -> Any:
+        merged_properties = {**self.properties, **properties}
         for key in CODE_KEYS:
-            if properties.get(key, self.properties.get(key)) != self.properties.get(key):
+            if merged_properties.get(key) not in (None, _OWN_FILES):
                 raise DataError("DATA476", subject="the Iceberg table", reason=f"its property '{key}' names code")
-        return RootedFiles({**self.properties, **properties})
+        roots = current_roots()
+        if roots is not None:
+            for place in places_of({k: text for k, text in properties.items() if self.properties.get(k) != text}):
+                below(roots, place)
+        return RootedFiles(merged_properties)
+
+    def _create_session(self) -> Any:
+        session = super()._create_session()  # type: ignore[misc]
+        session.request = partial(session.request, timeout=_TIMEOUTS)
+        return session
+
+
+_OWN_FILES = f"{__name__}.RootedFiles"
 
 
 def RootedFiles(properties: Mapping[str, str]) -> Any:  # noqa: N802 - the library looks for a class of this name
     """The files of tables: only those below the roots of this thread, where it has some. The threads of the library,
     which read for it, have none."""
-    return _rooted_files()(dict(properties))
+    return _rooted_files()({**_region_of(properties), **properties})
+
+
+def _region_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """The region of the bucket where no property says it. The library would ask AWS for it, for seconds and in vain if
+    the bucket is at another server."""
+    own_region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if own_region is None and ("s3.endpoint" in properties or "AWS_ENDPOINT_URL" in os.environ):
+        own_region = "us-east-1"
+    is_known = own_region is None or any(key in properties for key in _REGIONS)
+    return {} if is_known else {_REGIONS[0]: str(own_region)}
 
 
 @lru_cache(maxsize=1)

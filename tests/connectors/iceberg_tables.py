@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
+from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
@@ -69,12 +70,18 @@ def drained(source: IcebergSource, start: Offset | None = None) -> tuple[list[tu
     return rows, position
 
 
-def append(folder: object, *rows: tuple[Any, ...], table: str = "t", columns: str = "k v") -> Table:
-    """Adds rows as another writer does; the table is made by the first."""
+def append(
+    folder: object,
+    *rows: tuple[Any, ...],
+    table: str = "t",
+    columns: str = "k v",
+    lake: Catalog | None = None,
+) -> Table:
+    """Adds rows as another writer does, by default to a catalog on disk; the table is made by the first."""
     names, kinds = columns.split(), {int: pa.int64(), str: pa.string()}
     types = [kinds[type(next(v for v in values if v is not None))] for values in zip(*rows, strict=True)]
     data = pa.table({n: pa.array([r[i] for r in rows], types[i]) for i, n in enumerate(names)})
-    lake = catalog(folder)
+    lake = lake or catalog(folder)
     lake.create_namespace_if_not_exists("default")
     made = lake.create_table_if_not_exists(("default", table), data.schema)
     made.append(data)

@@ -6,9 +6,11 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -67,3 +69,49 @@ def served() -> Iterator[dict[str, str]]:
     finally:
         server.kill()
         server.wait()
+
+
+def make_bucket(server: Mapping[str, str], name: str = "bkt") -> None:
+    """Makes a bucket, once a server that starts answers."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with urlopen(Request(f"{server['AWS_ENDPOINT_URL']}/{name}", method="PUT")):
+                return
+        except OSError:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+
+def client(service: str, server: Mapping[str, str]) -> Any:
+    """A client of a service of the server, by Amazon's own library."""
+    import boto3
+
+    return boto3.client(
+        service,
+        endpoint_url=server["AWS_ENDPOINT_URL"],
+        aws_access_key_id=server["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=server["AWS_SECRET_ACCESS_KEY"],
+        region_name=server["AWS_DEFAULT_REGION"],
+    )
+
+
+@contextmanager
+def credentials_demanded(server: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Meanwhile the server checks signatures; yields the key and the secret of its only user."""
+    users = client("iam", server)
+    users.create_user(UserName="user")
+    key = users.create_access_key(UserName="user")["AccessKey"]
+    policy = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}'
+    users.put_user_policy(UserName="user", PolicyName="all", PolicyDocument=policy)
+    _check_requests_after(server, 0)
+    try:
+        yield key["AccessKeyId"], key["SecretAccessKey"]
+    finally:
+        _check_requests_after(server, 1 << 60)
+
+
+def _check_requests_after(server: Mapping[str, str], count: int) -> None:
+    url, kind = f"{server['AWS_ENDPOINT_URL']}/moto-api/reset-auth", {"Content-Type": "text/plain"}
+    with urlopen(Request(url, data=str(count).encode(), method="POST", headers=kind)):
+        pass

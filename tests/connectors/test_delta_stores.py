@@ -7,42 +7,29 @@ import pickle
 import random
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.request import Request, urlopen
 
 import pytest
 
 from stateplan.common.errors import DataError, StateplanError
 from stateplan.connectors.delta.table import Location
-from tests.connectors.object_store import served
 from tests.support.delta import drained, frame, sink_of, source_of, write
 
 SECRET = "s3cr3t-that-nobody-sees"
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[dict[str, str]]:
-    """Options of a store that is running. It is a process of its own: the library blocks this one while it waits."""
-    with served() as environment, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("STORE_SECRET", environment["AWS_SECRET_ACCESS_KEY"])
-        endpoint = environment["AWS_ENDPOINT_URL"]
-        until = time.monotonic() + 60
-        while True:
-            try:
-                with urlopen(Request(f"{endpoint}/bkt", method="PUT")):
-                    break
-            except OSError:
-                assert time.monotonic() < until
-                time.sleep(0.1)
-        yield {
-            "storage.aws_endpoint_url": endpoint,
-            "storage.aws_allow_http": "true",
-            "storage.aws_access_key_id": environment["AWS_ACCESS_KEY_ID"],
-            "storage.aws_secret_access_key": "${env:STORE_SECRET}",
-            "storage.aws_region": "us-east-1",
-        }
+@pytest.fixture
+def store(object_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Options of a store that is running."""
+    monkeypatch.setenv("STORE_SECRET", object_server["AWS_SECRET_ACCESS_KEY"])
+    return {
+        "storage.aws_endpoint_url": object_server["AWS_ENDPOINT_URL"],
+        "storage.aws_allow_http": "true",
+        "storage.aws_access_key_id": object_server["AWS_ACCESS_KEY_ID"],
+        "storage.aws_secret_access_key": "${env:STORE_SECRET}",
+        "storage.aws_region": "us-east-1",
+    }
 
 
 def test_a_table_is_written_and_read(store: dict[str, str]) -> None:

@@ -149,6 +149,9 @@ def test_no_table_leads_out_of_the_roots_or_to_code(tmp_path: Path) -> None:
     with pytest.raises(TypeError):  # the library itself has imported it
         catalog(root).register_table("default.coded", str(root / "coded.metadata.json"))
     assert fails(lambda: collected(env, "SELECT v FROM coded")).startswith("[DATA476]")
+    with opened(root).transaction() as change:
+        change.set_properties({"s3.retry-strategy-impl": "os.system"})
+    assert fails(lambda: collected(env, "SELECT v FROM t")).startswith("[DATA476]")
 
 
 def test_time_travel(lake: TableEnvironment, tmp_path: Path) -> None:
