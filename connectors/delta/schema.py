@@ -27,6 +27,7 @@ from stateplan.common.types import (
     row_type,
 )
 from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.lake_columns import check_lake_columns
 
 MICROSECONDS = 6
 """Digits of a second that a Delta timestamp has."""
@@ -185,20 +186,13 @@ def check_columns(fields: Fields, place: Place | None = None) -> None:
     Raises:
         CatalogError: CAT102, a type that Delta does not have, or a name that it cannot have.
     """
-    names: dict[str, str] = {}
-    for name, data_type in fields:
+
+    def check_names(name: str, data_type: LogicalType) -> None:
         for part in _names(name, data_type):
             if bad := _NOT_IN_NAMES & set(part):
                 raise CatalogError("CAT102.characters_of_name", name=part, bad=sorted(bad), place=place)
-        twin = names.setdefault(name.lower(), name)
-        if twin != name:
-            raise CatalogError("CAT102.names_by_case", name=name, twin=twin, place=place)
-        try:
-            delta_type(data_type)
-        except ValueError as error:
-            raise CatalogError(
-                "CAT102.reason", column=name, type=data_type, reason=str(error), owner="a Delta table", place=place
-            ) from None
+
+    check_lake_columns(fields, "a Delta table", delta_type, check_names, place)
 
 
 def _names(name: str, data_type: LogicalType) -> Iterator[str]:

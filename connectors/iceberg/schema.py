@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stateplan.common.errors import CatalogError, DataError, Place, nearest
+from stateplan.common.errors import DataError, Place, nearest
 from stateplan.common.types import (
     BIGINT,
     BOOLEAN,
@@ -24,6 +24,7 @@ from stateplan.common.types import (
     row_type,
 )
 from stateplan.connectors.formats.base import Fields
+from stateplan.connectors.lake_columns import check_lake_columns
 
 if TYPE_CHECKING:
     from pyiceberg.schema import Schema
@@ -168,17 +169,7 @@ def check_columns(fields: Fields, place: Place | None = None) -> None:
     Raises:
         CatalogError: CAT102, a type that Iceberg does not have, or two names that differ by case only.
     """
-    names: dict[str, str] = {}
-    for name, data_type in fields:
-        twin = names.setdefault(name.lower(), name)
-        if twin != name:
-            raise CatalogError("CAT102.names_by_case", name=name, twin=twin, place=place)
-        try:
-            check_type(data_type)
-        except ValueError as error:
-            raise CatalogError(
-                "CAT102.reason", column=name, type=data_type, reason=str(error), owner="an Iceberg table", place=place
-            ) from None
+    check_lake_columns(fields, "an Iceberg table", check_type, place=place)
 
 
 class _Numbers:
