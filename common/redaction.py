@@ -143,6 +143,11 @@ def masked(text: str) -> str:
     return replace_spans(text, secret_spans(text), lambda secret: re.sub(r"[^\r\n]", "*", secret))
 
 
+def secrets_of(options: Mapping[str, str]) -> set[str]:
+    """What is secret in the values of options, none of which is a reference, for :func:`without`."""
+    return {value[start:end] for key, value in options.items() for start, end in secret_parts(key, value)}
+
+
 def without(text: str, secrets: Iterable[str]) -> str:
     """A text without these secrets, the longest first: one may be a part of another. Short ones count where they are
     alone: stars within words would reveal them."""

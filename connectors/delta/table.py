@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import DataError, OptionError, RunError
 from stateplan.common.files import absolute, has_scheme, local_path, require_root, rooted_path, safe_url
-from stateplan.common.redaction import is_secret, without
+from stateplan.common.redaction import secrets_of, without
 from stateplan.common.roots import current_roots
 from stateplan.connectors.delta.bounds import check_log, is_absolute
 from stateplan.connectors.delta.schema import DeltaColumn, check_partitions, columns_of
@@ -222,7 +222,7 @@ class Location:
     def error_text(self, error: BaseException) -> str:
         """What a library says of its error, on one line, without secrets and without a native backtrace."""
         text = " ".join(_BACKTRACE.sub("", _COLORS.sub("", str(error))).split()) or type(error).__name__
-        return without(text, {value for key, value in self.storage.items() if is_secret(key)})[:300]
+        return without(text, secrets_of(self.storage))[:300]
 
 
 @lru_cache(maxsize=16)

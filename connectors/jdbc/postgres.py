@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from stateplan.common.errors import DataError, RunError, StateplanError, nearest
 from stateplan.common.frozen_dataclass import FrozenDataclass
-from stateplan.common.redaction import is_secret, without
+from stateplan.common.redaction import secrets_of, without
 from stateplan.common.secrets import resolve_references, unresolved
 from stateplan.connectors import retries
 from stateplan.connectors.extras import require
@@ -130,7 +130,7 @@ class Server(FrozenDataclass):
         """A message of the client library. Secrets of the connection are removed from it, and values of references are
         replaced by the references that the user wrote."""
         text = unresolved(text, self._references())
-        return without(text, {value for key, value in self._conninfo.items() if is_secret(key)})
+        return without(text, secrets_of(self._conninfo))
 
     def connect(self, autocommit: bool = False) -> Any:
         """A connection of ADBC's DB-API, to be closed by the caller. Not for several threads at once.
