@@ -84,6 +84,9 @@ class LakeSink(Sink, Generic[T]):
 
     # ---- micro-batches -----------------------------------------------------------------------------------------
 
+    def begin(self) -> None:
+        self.open_for(0)
+
     def prepare(self, epoch: int) -> None:
         staging = self._staging()
         if staging is not None:

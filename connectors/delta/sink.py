@@ -226,9 +226,6 @@ class DeltaSink(LakeSink["DeltaTable"]):
     def local_folder(self) -> tuple[str, str] | None:
         return (self.location.path, self.target.uid) if self.location.is_local else None
 
-    def begin(self) -> None:
-        self.open_for(0)
-
     def open_target(self, create: bool) -> DeltaTable:
         return self.target.open_table(create)
 

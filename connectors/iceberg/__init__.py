@@ -20,6 +20,7 @@ from stateplan.connectors.iceberg.access import (
     CATALOG_NAME,
     CATALOG_OPTIONS,
     CATALOG_TYPE,
+    OF_SERVER,
     URI,
     WAREHOUSE,
     CatalogAccess,
@@ -153,8 +154,8 @@ class Iceberg(Connector, TimeTravel):
         return programs_of(options)
 
     def identity(self, options: Mapping[str, str]) -> Mapping[str, str] | None:
-        keys = (CATALOG_TYPE, CATALOG_NAME, URI, WAREHOUSE, DATABASE, TABLE)
-        return {key: options[key] for key in keys if key in options}
+        address = {key: options[key] for key in (URI, *OF_SERVER, TABLE) if key in options}
+        return {**address, **{key: str(self.value(options, key)) for key in (CATALOG_TYPE, CATALOG_NAME, DATABASE)}}
 
     def datasets(self, options: Mapping[str, str]) -> tuple[Dataset, ...]:
         database, folder = self.value(options, DATABASE), options.get(WAREHOUSE)

@@ -19,12 +19,13 @@ from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import CatalogError, DataError, OptionError, Place, StateplanError
 from stateplan.common.files import absolute, below, local_path, rooted_path, safe_url
 from stateplan.common.options import Option, OptionType
-from stateplan.common.redaction import is_secret, without
+from stateplan.common.redaction import secrets_of, without
 from stateplan.common.roots import current_roots
 from stateplan.connectors.extras import require
 
@@ -45,6 +46,9 @@ _CLASSES = {
 """``catalog-type`` to the catalog of the library."""
 
 URI, WAREHOUSE, CATALOG_TYPE, CATALOG_NAME = "uri", "warehouse", "catalog-type", "catalog-name"
+OF_SERVER = (WAREHOUSE, "prefix")
+"""Which of the warehouses of a server has a table."""
+
 _STORES = ("s3.", "gcs.", "adls.", "hdfs.")
 _LOGIN = ("credential", "token", "scope", "audience", "resource", "oauth2-server-uri", "prefix")
 
@@ -100,8 +104,6 @@ CODE_KEYS = ("py-io-impl", "py-catalog-impl", "write.py-location-provider.impl",
 _TIMEOUTS = (5.0, 30.0)
 """Seconds for which a REST server may take to accept a connection, and then to send the next bytes of an answer."""
 
-_REGIONS = ("s3.region", "client.region")
-
 
 def catalog_options_of(options: Mapping[str, str]) -> dict[str, str]:
     """Those of the options of a table, or of a catalog, that say where the catalog is."""
@@ -127,7 +129,7 @@ def places_of(options: Mapping[str, str]) -> Iterator[str]:
     uri = options.get(URI, "")
     match = _SQLITE.fullmatch(uri)
     if match is not None:
-        yield "/" + match[1].lstrip("/")
+        yield "/" + unquote(match[1]).lstrip("/")
     elif uri:
         yield uri
     for key, text in options.items():
@@ -193,8 +195,8 @@ class CatalogAccess:
             uri = properties.get(URI)
             match = _SQLITE.fullmatch(uri) if uri is not None else None
             if uri is None or match is not None:
-                path = f"{folder}/catalog.db" if match is None else absolute(match[1])
-                properties[URI] = f"sqlite:///{rooted_path(path)}?timeout={_PATIENCE}"
+                path = f"{folder}/catalog.db" if match is None else absolute(unquote(match[1]))
+                properties[URI] = f"sqlite:///{quote(rooted_path(path))}?timeout={_PATIENCE}"
         properties["py-io-impl"] = _OWN_FILES
         return properties
 
@@ -241,14 +243,34 @@ class CatalogAccess:
             reason = self.error_text(error)
             if "equality deletes" in reason:
                 raise DataError("DATA476", subject=subject, reason="it has equality deletes") from None
+            if reason.startswith(_UNKNOWN_VERSION):
+                raise DataError("DATA476", subject=subject, reason=reason) from None
             raise full or DataError("DATA475", subject=subject, place_of_catalog=self.place, reason=reason) from None
 
     def error_text(self, error: BaseException) -> str:
         """What the library says of its error, on one line, without secrets."""
-        lines = [line for line in str(error).splitlines() if not line.startswith(("[SQL:", "(Background on"))]
+        text = _problem_of_metadata(error) or str(error)
+        lines = [line for line in text.splitlines() if not line.startswith(("[SQL:", "(Background on"))]
         text = " ".join(" ".join(lines).split()) or type(error).__name__
-        secrets = {value for key, value in self.options.items() if is_secret(key)}
-        return without(text, secrets)[:300]
+        _, _, client_secret = self.options.get("credential", "").rpartition(":")
+        return without(text, secrets_of(self.options) | {client_secret})[:300]
+
+
+_UNKNOWN_VERSION = "the format version of its metadata is"
+
+
+def _problem_of_metadata(error: BaseException) -> str | None:
+    """What is wrong with the metadata of a table, without the metadata; None for another error."""
+    from pydantic import ValidationError
+
+    cause = error if isinstance(error, ValidationError) else error.__cause__
+    if not isinstance(cause, ValidationError):
+        return None
+    first = cause.errors()[0]
+    if first["type"] == "union_tag_invalid":
+        return f"{_UNKNOWN_VERSION} {first['ctx']['tag']}, and the library reads {first['ctx']['expected_tags']}"
+    place = ".".join(str(part) for part in first["loc"])
+    return f"its metadata is damaged: {place and f'{place}: '}{first['msg']}"
 
 
 def _class_of(kind: str) -> Any:
@@ -277,7 +299,7 @@ def _open_once(process: int, kind: str, name: str, properties: tuple[tuple[str, 
 def _sqlite_file(properties: Mapping[str, str]) -> str | None:
     """The file of an embedded catalog; None for a server."""
     uri = properties.get(URI, "")
-    return uri.removeprefix("sqlite:///").partition("?")[0] if uri.startswith("sqlite:") else None
+    return unquote(uri.removeprefix("sqlite:///").partition("?")[0]) if uri.startswith("sqlite:") else None
 
 
 class _Guard:
@@ -309,17 +331,21 @@ _OWN_FILES = f"{__name__}.RootedFiles"
 def RootedFiles(properties: Mapping[str, str]) -> Any:  # noqa: N802 - the library looks for a class of this name
     """The files of tables: only those below the roots of this thread, where it has some. The threads of the library,
     which read for it, have none."""
-    return _rooted_files()({**_region_of(properties), **properties})
+    return _rooted_files()({**_environment_of(properties), **properties})
 
 
-def _region_of(properties: Mapping[str, str]) -> dict[str, str]:
-    """The region of the bucket where no property says it. The library would ask AWS for it, for seconds and in vain if
-    the bucket is at another server."""
-    own_region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if own_region is None and ("s3.endpoint" in properties or "AWS_ENDPOINT_URL" in os.environ):
-        own_region = "us-east-1"
-    is_known = own_region is None or any(key in properties for key in _REGIONS)
-    return {} if is_known else {_REGIONS[0]: str(own_region)}
+def _environment_of(properties: Mapping[str, str]) -> dict[str, str]:
+    """What no property says of S3: the endpoint and the region of the environment, as for other tables. Without a
+    region, the library would ask AWS for that of the bucket, for seconds and in vain if it is at another server."""
+    values = {
+        "s3.endpoint": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        "s3.region": () if "client.region" in properties else ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    }
+    settings = {key: next(filter(None, map(os.environ.get, names)), None) for key, names in values.items()}
+    own = {key: text for key, text in settings.items() if text is not None and key not in properties}
+    if "s3.endpoint" in {**properties, **own} and not {"s3.region", "client.region"} & {*properties, *own}:
+        own["s3.region"] = "us-east-1"
+    return own
 
 
 @lru_cache(maxsize=1)
@@ -393,7 +419,9 @@ class TableAccess:
     @property
     def place(self) -> str:
         """What identifies it for :class:`connectors.sink_epochs.Ledger`."""
-        return "|".join([self.catalog.kind, self.catalog.name, self.catalog.place, *self.identifier])
+        catalog = self.catalog
+        parts = [] if catalog.kind == "sql" else [catalog.options[key] for key in OF_SERVER if key in catalog.options]
+        return "|".join([catalog.kind, catalog.name, catalog.place, *parts, *self.identifier])
 
     @property
     def label(self) -> str:

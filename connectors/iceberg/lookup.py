@@ -33,10 +33,11 @@ class IcebergLookup(Lookup):
         from stateplan.connectors.iceberg.files import ScanFile
         from stateplan.connectors.iceberg.merge import tasks_with
         from stateplan.connectors.iceberg.rows import Reader
-        from stateplan.connectors.iceberg.schema import ids_of
+        from stateplan.connectors.iceberg.schema import check_types, ids_of
 
         handle = self.table.open()
         ids = ids_of([name for name, _ in self.columns], handle.metadata, handle.schema(), self.table.label)
+        check_types(self.columns, ids, handle.schema(), self.table.label)
         reader = Reader(self.table, handle, self.columns, ids)
         places = [] if keys is None else [int(name.removeprefix("c")) for name in keys.columns]
         places = [i for i in places if self.columns[i][1].root not in ("ARRAY", "MAP", "ROW")]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stateplan.common.errors import OptionError
-from stateplan.common.options import Option, OptionType, Role, flag
+from stateplan.common.options import Option, OptionType, Role, accepted_value, flag
 from stateplan.connectors.iceberg.access import CODE_KEYS
 from stateplan.connectors.iceberg.layout import ORDERING, PARTITIONING
 
@@ -20,14 +20,17 @@ _PREFIXES = {
 }
 FORMAT_VERSION = "format-version"
 
+_FORMAT = Option(
+    FORMAT_VERSION,
+    OptionType.ENUM,
+    "Version of the format of a table that is created.",
+    default="2",
+    values=("2", "3"),
+    only_default="the library does not write version 3",
+)
+
 PROPERTIES = (
-    Option(
-        FORMAT_VERSION,
-        OptionType.ENUM,
-        "Version of the format of a table that is created.",
-        default="2",
-        values=("2", "3"),
-    ),
+    _FORMAT,
     *(
         Option(f"{prefix}*", OptionType.STRING, f"Properties of a table that is created: {topic}.")
         for prefix, topic in _PREFIXES.items()
@@ -66,11 +69,18 @@ WRITE_OPTIONS = (
 
 
 def properties_of(options: Mapping[str, str]) -> dict[str, str]:
-    """The properties among the options of a table. Raises OptionError OPT175, one names code."""
+    """The properties among the options of a table.
+
+    Raises:
+        OptionError: OPT105, OPT107, a version of the format that is none, or that cannot be written; OPT175, a property
+            names code.
+    """
     properties = {
         key: text for key, text in options.items() if key.startswith(tuple(_PREFIXES)) or key == FORMAT_VERSION
     }
     for key in properties:
         if key in CODE_KEYS or key.endswith(("-impl", ".impl")):
             raise OptionError("OPT175.code", key=key)
+    if FORMAT_VERSION in properties:
+        accepted_value(_FORMAT, properties[FORMAT_VERSION], FORMAT_VERSION)
     return properties

@@ -255,6 +255,33 @@ def holds(data_type: LogicalType, stored_type: IcebergType) -> bool:
     return _matches(data_type, stored_type, is_written=False)
 
 
+def check_types(fields: Fields, ids: Sequence[int], schema: Schema, subject: str) -> None:
+    """Checks that columns can be read under their declared types.
+
+    Args:
+        fields: name and declared type of the columns.
+        ids: their ids. A column that the schema does not have is NULL.
+        schema: of the table, or of a snapshot.
+        subject: the table, for the error.
+
+    Raises:
+        DataError: DATA478, a column has values that its declared type does not hold.
+    """
+    stored_types = {f.field_id: f.field_type for f in schema.fields}
+    for (name, data_type), field_id in zip(fields, ids, strict=True):
+        own_type = stored_types.get(field_id)
+        if own_type is not None and not holds(data_type, own_type):
+            own = sql_type(own_type)
+            raise DataError(
+                "DATA478",
+                subject=subject,
+                column=name,
+                declared=data_type.summary(),
+                found=str(own_type),
+                hint=None if own is None else f"declare it as {own.as_nullable().summary()}",
+            )
+
+
 def fits(data_type: LogicalType, stored_type: IcebergType, nullable: bool) -> bool:
     """Whether all values of a column of this type can be written to an Iceberg column."""
     return (nullable or not data_type.nullable) and _matches(data_type, stored_type, is_written=True)

@@ -45,6 +45,10 @@ _NO_RETRIES = {"commit.retry.num-retries": "0"}
 """The library would repeat a commit without looking whether the micro-batch is there."""
 
 
+_LAST_WRITTEN = 2
+"""The last version of Iceberg's format whose manifests the library writes."""
+
+
 @dataclass(frozen=True)
 class Target:
     """The table that is written.
@@ -78,10 +82,13 @@ class Target:
             create: whether it is created where it does not exist.
 
         Raises:
-            RunError: RUN181 and RUN184, it cannot be written.
+            RunError: RUN181, RUN184 and RUN185, it cannot be written.
             OptionError: OPT174, it cannot be created.
             DataError: as :meth:`TableAccess.open`.
         """
+        replaces_by_key = self.overwrite and bool(self.key)
+        if replaces_by_key and self.partitioning:
+            raise RunError("RUN185", subject=self.table.label)
         try:
             table = self.table.open()
         except DataError as error:
@@ -89,6 +96,8 @@ class Target:
                 raise
             table = self._create()
         self._check(table)
+        if replaces_by_key and table.spec().fields:
+            raise RunError("RUN185", subject=self.table.label)
         return table
 
     def _create(self) -> Table:
@@ -134,6 +143,9 @@ class Target:
         for subject, text, own in pairs:
             if text and text != own:
                 raise RunError("RUN181.layout", subject=self.table.label, part=subject, own=own or "none", text=text)
+        if table.format_version > _LAST_WRITTEN:
+            reason = f"the library does not write version {table.format_version} of the format"
+            raise RunError("RUN184", subject=self.table.label, reason=reason)
         sources = [f.source_id for f in spec.fields]
         if len(set(sources)) < len(sources) or any(str(f.transform) == "void" for f in spec.fields):
             reason = "a column is the source of two partition fields, or a partition field has none"
@@ -294,11 +306,6 @@ class MergeSink(IcebergSink):
     """A table with a primary key: rows that the driver merges."""
 
     keeps_order = True
-
-    def prepare(self, epoch: int) -> None:
-        if self.target.overwrite and self.open_for(epoch).spec().fields:
-            raise RunError("RUN185", subject=self.table.label)
-        super().prepare(epoch)
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         return rows_as_part(frame) if frame.height else b""

@@ -25,7 +25,7 @@ from stateplan.connectors.iceberg.access import TableAccess
 from stateplan.connectors.iceberg.epochs import lineage, snapshots_of
 from stateplan.connectors.iceberg.files import IcebergSplit, ScanFile
 from stateplan.connectors.iceberg.pruning import expression_of
-from stateplan.connectors.iceberg.schema import columns_of, holds, ids_of, names_of, sql_type
+from stateplan.connectors.iceberg.schema import check_types, columns_of, ids_of, names_of
 from stateplan.connectors.protocol import Offset, OffsetSource
 from stateplan.functions.rex import Rex
 
@@ -289,7 +289,8 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
         return later[::-1]
 
     def _through(self, table: Table, snapshot: Snapshot, position: Offset, budget: Budget) -> Offset:
-        """How far a snapshot may be read."""
+        """How far a snapshot may be read. Raises as :meth:`_files`; DataError DATA478, a type has changed."""
+        self._check_snapshot(table, snapshot)
         is_same = snapshot.snapshot_id == position["snapshot"]
         is_whole = bool(is_same and position["whole"])
         files = self._files(table, snapshot.snapshot_id, is_whole)
@@ -410,25 +411,20 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
     def _check(self, table: Table) -> None:
         """Raises DataError DATA478 when the table is not what has been declared. A column that is younger than the
         snapshot is NULL in it."""
-        columns = columns_of(self._schema(table))
-        stored_columns = {c.name: c for c in [*columns_of(table.schema()), *columns]}
-        for name, data_type in self.fields:
-            own_column = stored_columns.get(name)
-            if own_column is None:
-                names = names_of(columns)
-                raise DataError(
-                    "DATA478.missing", subject=self.table.label, column=name, columns=names, hint=nearest(name, names)
-                )
-            if not holds(data_type, own_column.type):
-                own = sql_type(own_column.type)
-                raise DataError(
-                    "DATA478",
-                    subject=self.table.label,
-                    column=name,
-                    declared=data_type.summary(),
-                    found=str(own_column.type),
-                    hint=None if own is None else f"declare it as {own.as_nullable().summary()}",
-                )
+        schema = self._schema(table)
+        names = names_of(columns_of(schema))
+        later_names = names_of(columns_of(table.schema()))
+        for name, _ in self.fields:
+            if name not in names and name not in later_names:
+                hint = nearest(name, names)
+                raise DataError("DATA478.missing", subject=self.table.label, column=name, columns=names, hint=hint)
+        check_types(self.fields, self._ids(table, self.fields), schema, self.table.label)
+
+    def _check_snapshot(self, table: Table, snapshot: Snapshot) -> None:
+        """Raises DataError DATA478 when a column had another type than the declared one at a snapshot."""
+        schema = table.schemas().get(-1 if snapshot.schema_id is None else snapshot.schema_id)
+        if schema is not None:
+            check_types(self.fields, self._ids(table, self.fields), schema, self.table.label)
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Full disks: of the checkpoint, of a Delta table, of the database. Each is named, and the job goes on later."""
+"""Full disks: of the checkpoint, of a table of a lake, of the database. Each is named, and the job goes on later."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from stateplan.common.errors import StateplanError
 from stateplan.connectors.jdbc.sink import JdbcSink
 from stateplan.connectors.sink_epochs import SinkEpoch
 from stateplan.runtime.checkpoint.sink_records import SinkRecords
+from tests.connectors.iceberg_tables import contents as iceberg_contents
+from tests.connectors.iceberg_tables import sink_of as iceberg_sink
 from tests.connectors.jdbc_tables import changes, sink, source, write
 from tests.connectors.postgres_changes import Job, options, source_of
 from tests.support.delta import contents, frame, sink_of
@@ -119,6 +121,28 @@ def test_the_log_of_a_delta_table(disk: SmallDisk) -> None:
     other.unlink()
     target.commit([part], 0)
     assert contents(disk.folder / "table") == [(1, "a")]
+
+
+@pytest.mark.parametrize("key", [(), ("k",)])
+def test_the_files_of_an_iceberg_table(disk: SmallDisk, key: tuple[str, ...]) -> None:
+    lake, columns = disk.folder / "lake", "k BIGINT NOT NULL, v STRING"
+    rows = [*enumerate(NOISE)]
+    refused("RUN031", "the disk of", lambda: write_delta(iceberg_sink(lake, columns, key), 0, frame(*rows)))
+    disk.grow()
+    write_delta(iceberg_sink(lake, columns, key), 0, frame(*rows))
+    assert iceberg_contents(lake) == sorted(rows, key=repr)
+
+
+def test_the_metadata_of_an_iceberg_table(disk: SmallDisk) -> None:
+    target = iceberg_sink(disk.folder / "lake")
+    target.prepare(0)
+    part = pickle.loads(pickle.dumps(target)).write(frame((1, "a")), 0, "p")
+    other = disk.fill()
+    refused("RUN031", f"the disk of {disk.folder}", lambda: target.commit([part], 0))
+    refused("RUN031", f"the disk of {disk.folder}", lambda: iceberg_sink(disk.folder / "lake", table="new").prepare(0))
+    other.unlink()
+    target.commit([part], 0)
+    assert iceberg_contents(disk.folder / "lake") == [(1, "a")]
 
 
 def test_the_micro_batches_that_sinks_have_noted(disk: SmallDisk) -> None:

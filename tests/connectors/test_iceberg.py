@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from dataclasses import replace
+from datetime import date, datetime, timedelta
 from itertools import pairwise
+from operator import eq, ge, gt, le, lt
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyiceberg.types import IntegerType, LongType, UUIDType
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyiceberg.types import IntegerType, ListType, LongType, NestedField, StructType, TimeType, UUIDType
 
+from stateplan.common.changelog import RowKind
 from stateplan.common.errors import DataError, OptionError, StateplanError
 from stateplan.common.options import Role
 from stateplan.common.types import BIGINT, BOOLEAN, STRING, parse_type
@@ -21,7 +27,13 @@ from stateplan.connectors.iceberg.schema import holds, iceberg_type, sql_type
 from stateplan.connectors.iceberg.source import IcebergSource
 from stateplan.connectors.pace import Pace
 from stateplan.connectors.protocol import Offset
-from stateplan.connectors.registry import validate_table
+from stateplan.connectors.registry import (
+    find_connector,
+    metadata_columns,
+    sink_changelog_mode,
+    source_changelog_mode,
+    validate_table,
+)
 from stateplan.functions.rex import Call, InputRef, Literal
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.connector_tables import fields
@@ -97,15 +109,44 @@ def test_a_catalog_needs_a_place() -> None:
     [
         ("t TIME(0)", "TIME(0)"),
         ("t TIMESTAMP(9)", "microseconds"),
+        ("t TIMESTAMP_LTZ(7)", "microseconds"),
+        ("i INTERVAL DAY TO SECOND", "INTERVAL"),
         ("m MULTISET<INT>", "MULTISET"),
         ("a ARRAY<ROW<t TIME(0)>>", "no such type"),
         ("ab INT, aB INT", "upper case"),
     ],
 )
 def test_columns_that_iceberg_does_not_have(columns: str, words: str) -> None:
-    with pytest.raises(StateplanError) as raised:
-        validate_table(options("/t"), Role.SINK, schema=fields(columns))
-    assert raised.value.code == "CAT102" and words in raised.value.message
+    for role in (Role.SOURCE, Role.SINK):
+        with pytest.raises(StateplanError) as raised:
+            validate_table(options("/t"), role, schema=fields(columns))
+        assert raised.value.code == "CAT102" and words in raised.value.message
+        assert "n Iceberg table cannot" in raised.value.message
+
+
+def test_options_of_iceberg_without_effect_say_so() -> None:
+    given_ = {"split-size": "1", "split-lookback": "10"}
+    notes = validate_table(options("/t", **given_), Role.SOURCE, schema=fields("k BIGINT"))
+    assert len(notes) == 2 and all("has no effect" in note for note in notes)
+    assert validate_table(options("/t", streaming="TRUE"), Role.SOURCE) == ()
+
+
+def test_a_default_of_iceberg_that_is_written_out_is_no_other_position() -> None:
+    iceberg = find_connector(options("/t"))
+    written = {"catalog-type": "SQL", "catalog-name": "default", "catalog-database": "default"}
+    same = [options("/t", **more) for more in ({}, written)]
+    other = options("/t", **{"catalog-database": "other"})
+    for what in (iceberg.position, iceberg.identity):
+        assert what(same[0]) == what(same[1]) != what(other)
+
+
+def test_modes_of_iceberg() -> None:
+    assert source_changelog_mode(options("/t")) == {RowKind.INSERT}
+    assert sink_changelog_mode(options("/t")) == {RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE}
+    assert {k: str(t) for k, t in metadata_columns(options("/t")).items()} == {
+        "_snapshot_id": "BIGINT NOT NULL",
+        "_snapshot_timestamp": "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL",
+    }
 
 
 def test_types_of_iceberg_go_both_ways() -> None:
@@ -116,6 +157,8 @@ def test_types_of_iceberg_go_both_ways() -> None:
         assert sql_type(iceberg_type(declared)) == declared, text
     assert str(iceberg_type(parse_type("SMALLINT"))) == "int"
     assert sql_type(UUIDType()) == parse_type("BINARY(16)")
+    for other in (TimeType(), StructType(NestedField(1, "t", TimeType())), ListType(2, TimeType())):
+        assert sql_type(other) is None
     assert holds(BIGINT, IntegerType()) and not holds(parse_type("INT"), LongType())
 
 
@@ -169,6 +212,16 @@ def test_the_snapshot_of_a_time_and_of_a_name(lake: Path) -> None:
             source_of(lake, **given_).initial_offset()
         assert raised.value.code == "OPT179"
     assert "did you mean 'work'?" in str(raised.value)
+    for strategy, key, value in (
+        ("INCREMENTAL_FROM_SNAPSHOT_ID", "start_snapshot_id", "7"),
+        ("INCREMENTAL_FROM_SNAPSHOT_TIMESTAMP", "start_snapshot_timestamp", str(stamps[2] + 1)),
+    ):
+        with pytest.raises(OptionError) as raised:
+            source_of(lake, streaming="true", starting_strategy=strategy, **{key: value}).initial_offset()
+        assert raised.value.code == "OPT179"
+    with pytest.raises(OptionError) as raised:
+        source_of(lake, start_snapshot_id=str(ids(lake)[0]), end_snapshot_id="7").initial_offset()
+    assert raised.value.code == "OPT179"
 
 
 @pytest.mark.parametrize(
@@ -348,6 +401,52 @@ def test_files_are_pruned_by_statistics_and_partitions(tmp_path: Path) -> None:
     assert planned(unknown) == list(range(8))
     stream = source_of(tmp_path, streaming="true", more={"filters": (less,)})
     assert len(drained(stream)[0]) == 3
+
+
+@given(
+    st.lists(st.lists(st.none() | st.integers(-3, 3), min_size=1, max_size=3), min_size=1, max_size=3),
+    st.sampled_from(["=", "<", "<=", ">", ">="]),
+    st.integers(-4, 4),
+    st.sampled_from("ksdw"),
+    st.sampled_from(["", "k", "truncate(2, k)", "truncate(1, s)", "days(d), hours(w)", "bucket(2, s)"]),
+)
+@settings(max_examples=15)
+def test_no_file_of_iceberg_with_a_matching_row_is_left_out(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: list[list[int | None]],
+    operator: str,
+    bound: int,
+    name: str,
+    layout: str,
+) -> None:
+    columns = "k INT, s STRING, d DATE, w TIMESTAMP(6)"
+    folder = tmp_path_factory.mktemp("pruned")
+    day, moment = date(1970, 1, 1), datetime(1970, 1, 1, 0, 0, 0, 999)
+
+    def row(k: int | None) -> tuple[Any, ...]:
+        if k is None:
+            return (None,) * 4
+        return (k, f"s{k + 9:02d}", day + timedelta(days=k), moment + timedelta(hours=k, microseconds=k))
+
+    for epoch, keys in enumerate(files):
+        more = {"partitioning": layout} if layout else {}
+        write(sink_of(folder, columns, **more), epoch, frame(*map(row, keys), columns=columns))
+    position = "ksdw".index(name)
+    value = row(bound)[position]
+    text = value if isinstance(value, (int, str)) else value.isoformat(*([" "] if name == "w" else []))
+    kind = fields(columns)[position][1]
+    constant = Literal(kind.not_null(), text)
+    filters = (Call(BOOLEAN, (InputRef(kind, position), constant), f"${operator}$1", syntax="BINARY"),)
+    compared = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}[operator]
+
+    def matching(found: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        return sorted(r for r in found if r[position] is not None and compared(r[position], value))
+
+    expected = matching(row(k) for keys in files for k in keys)
+    strategy = {"streaming": "true", "starting_strategy": "INCREMENTAL_FROM_EARLIEST_SNAPSHOT"}
+    for given_ in ({}, strategy):
+        found, _ = drained(source_of(folder, columns, more={"filters": filters}, **given_))
+        assert matching(found) == expected
 
 
 def test_position_deletes_are_applied_and_equality_deletes_refused(lake: Path) -> None:

@@ -95,6 +95,7 @@ def test_what_iceberg_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: P
         "CREATE TABLE u (a INT) WITH ('streaming' = 'true')": "[CAT117]",
         f"CREATE TABLE u (a INT) {PRINT}": "[CAT117]",
         "CREATE TABLE u (a INT) WITH ('format-version' = '1')": "[OPT105]",
+        "CREATE TABLE u (a INT) WITH ('format-version' = '3')": "[OPT107]",
         "CREATE TABLE u (a INT) WITH ('write.py-location-provider.impl' = 'os.system')": "[OPT175]",
         "CREATE TABLE u (a INT) WITH ('partitioning' = 'hours(a)')": "[OPT174]",
         "CREATE TABLE u (a TIME)": "[CAT102]",
@@ -102,6 +103,11 @@ def test_what_iceberg_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: P
         "CREATE TABLE `../u` (a INT)": "[CAT118]",
         "CREATE DATABASE `..`": "[CAT118]",
         f"CREATE DATABASE `{'x' * 256}`": "[CAT118]",
+        f"CREATE TABLE `{'ä' * 128}` (a INT)": "[CAT118]",
+        "CREATE DATABASE d COMMENT 'x'": "[CAT110]",
+        "CREATE TABLE u WITH ('streaming' = 'true') AS SELECT a FROM t": "[CAT117]",
+        f"CREATE TABLE u {PRINT} AS SELECT a FROM t": "[CAT117]",
+        "CREATE TABLE u WITH ('format-version' = '1') AS SELECT a FROM t": "[OPT105]",
         "DROP TABLE t": "[CAT110]",
         "CREATE VIEW v AS SELECT 1": "[CAT110]",
     }.items():
@@ -110,6 +116,74 @@ def test_what_iceberg_cannot_keep_is_refused(lake: TableEnvironment, tmp_path: P
     lake.execute_sql("CREATE DATABASE vain")
     lake.execute_sql("DROP DATABASE vain")
     assert rows(lake, "SHOW DATABASES") == ["default"]
+    lake.execute_sql("CREATE DATABASE d")
+    lake.execute_sql("CREATE TABLE d.t (a INT)")
+    assert fails(lambda: lake.execute_sql("DROP DATABASE d")).startswith("[CAT008]")
+    assert fails(lambda: lake.execute_sql("DROP DATABASE d CASCADE")).startswith("[CAT110]")
+    assert rows(lake, "SHOW TABLES FROM d") == ["t"]
+
+
+def test_create_table_as_gets_the_options_of_the_iceberg_catalog(lake: TableEnvironment, tmp_path: Path) -> None:
+    lake.execute_sql("CREATE TABLE o (id INT, v STRING)")
+    lake.execute_sql("INSERT INTO o VALUES (1, 'x'), (2, 'y')").wait()
+    query = "AS SELECT id, v FROM o"
+    for name, more in {
+        "plain": "",
+        "named": "WITH ('connector' = 'iceberg')",
+        "packed": "WITH ('write.parquet.compression-codec' = 'gzip')",
+        "parts": "PARTITIONED BY (v)",
+        "hidden": "WITH ('partitioning' = 'bucket(2, id)')",
+    }.items():
+        lake.execute_sql(f"CREATE TABLE {name} {more} {query}").wait()
+        assert collected(lake, f"SELECT id FROM {name}") == [(1,), (2,)], name
+    grouped = "SELECT COALESCE(id, 0) AS k, COUNT(*) AS n FROM o GROUP BY COALESCE(id, 0)"
+    lake.execute_sql(f"CREATE TABLE keyed (PRIMARY KEY (k) NOT ENFORCED) AS {grouped}").wait()
+    assert collected(lake, "SELECT k, n FROM keyed") == [(1, 1), (2, 1)]
+    assert "PRIMARY KEY (`k`)" in str(rows(lake, "SHOW CREATE TABLE keyed")[0])
+    assert opened(tmp_path / "lake", "packed").properties["write.parquet.compression-codec"] == "gzip"
+    assert "Sink(table=[lake.default.u]" in lake.explain_sql(f"CREATE TABLE u {query}")
+    assert "u" not in rows(lake, "SHOW TABLES")
+    lake.execute_sql(f"CREATE TABLE IF NOT EXISTS plain {query}").wait()
+    assert collected(lake, "SELECT id FROM plain") == [(1,), (1,), (2,), (2,)]
+
+
+def test_create_table_like_takes_no_options_that_the_iceberg_catalog_adds(
+    lake: TableEnvironment, tmp_path: Path
+) -> None:
+    codec = "write.parquet.compression-codec"
+    lake.execute_sql(f"CREATE TABLE o (id INT, v STRING) PARTITIONED BY (v) WITH ('{codec}' = 'gzip')")
+    lake.execute_sql("CREATE TABLE l LIKE o")
+    lake.execute_sql(f"CREATE TABLE more WITH ('{codec}' = 'snappy') LIKE o")
+    lake.execute_sql("CREATE TABLE bare LIKE o (EXCLUDING OPTIONS)")
+    for name, text in {"l": None, "more": "snappy", "bare": None}.items():
+        shown = str(rows(lake, f"SHOW CREATE TABLE {name}")[0])
+        assert f"'catalog-table' = '{name}'" in shown and "PARTITIONED BY (`v`)" in shown
+        assert opened(tmp_path / "lake", name).properties.get(codec) == text
+    lake.execute_sql("CREATE TEMPORARY TABLE beside LIKE o")
+    lake.execute_sql("CREATE TABLE default_catalog.default_database.away LIKE o")
+    lake.execute_sql("INSERT INTO default_catalog.default_database.away VALUES (1, 'x')").wait()
+    for name in ("o", "beside"):
+        assert collected(lake, f"SELECT id FROM {name}") == [(1,)]
+
+
+def test_one_partition_is_overwritten(lake: TableEnvironment) -> None:
+    lake.execute_sql("CREATE TABLE parts (k BIGINT, p STRING) PARTITIONED BY (p)")
+    lake.execute_sql("INSERT INTO parts VALUES (1, 'a'), (2, 'b'), (3, CAST(NULL AS STRING))").wait()
+    lake.execute_sql("INSERT OVERWRITE parts PARTITION (p = 'b') VALUES (9), (8)").wait()
+    assert collected(lake, "SELECT k FROM parts") == [(1,), (3,), (8,), (9,)]
+    assert collected(lake, "SELECT k FROM parts WHERE p = 'b' AND k < 9") == [(8,)]
+    lake.execute_sql("CREATE TABLE keys (a BIGINT, b STRING) PARTITIONED BY (a, b)")
+    lake.execute_sql("INSERT INTO keys VALUES (1, 'x')").wait()
+    assert collected(lake, "SELECT a, b FROM keys") == [(1, "x")], "files have the columns of partitions"
+
+
+def test_a_warehouse_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    env = TableEnvironment.create()
+    for number, path in enumerate((tmp_path / "file", tmp_path / "file" / "lake")):
+        env.execute_sql(f"CREATE CATALOG c{number} WITH ('type' = 'iceberg', 'warehouse' = '{path}')")
+        create = f"CREATE TABLE c{number}.`default`.t (a INT)"
+        assert fails(lambda create=create: env.execute_sql(create)).startswith("[DATA475]")
 
 
 def test_a_catalog_that_does_not_answer(tmp_path: Path) -> None:
@@ -222,6 +296,7 @@ def test_a_gateway_knows_the_places_of_a_catalog() -> None:
     assert set(kind.places(options)) == {"/data/../etc/x.db", "http://store:9000", "http://proxy", "os.system"}
     assert list(kind.programs(options)) == ["s3.retry-strategy-impl"]
     assert list(kind.places({"uri": "postgresql://h/db"})) == ["postgresql://h/db"]
+    assert list(kind.places({"uri": "sqlite:////root/%2e%2e/etc/x.db"})) == ["/root/../etc/x.db"]
 
 
 def test_no_file_is_written_out_of_the_roots(tmp_path: Path) -> None:
@@ -236,6 +311,7 @@ def test_no_file_is_written_out_of_the_roots(tmp_path: Path) -> None:
         assert fails(lambda: sink.write(frame((2, "b")), 0, "p")).startswith("[GW012]")
         for folder in (outside, root / "link", f"{root}/../outside"):
             assert fails(lambda folder=folder: sink_of(folder).prepare(0)).startswith("[GW012]")
-        away = sink_of(root, uri=f"sqlite:///{outside}/catalog.db")
-        assert fails(lambda: away.prepare(0)).startswith("[GW012]")
+        for path in (f"{outside}/catalog.db", f"{root}/%2e%2e/outside/catalog.db"):
+            away = sink_of(root, uri=f"sqlite:///{path}")
+            assert fails(lambda away=away: away.prepare(0)).startswith("[GW012]")
     assert not outside.exists()

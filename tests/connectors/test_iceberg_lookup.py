@@ -6,8 +6,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from pyiceberg.types import LongType
 
-from stateplan.common.errors import OptionError
+from stateplan.common.errors import DataError, OptionError
 from stateplan.connectors.protocol import Lookup
 from stateplan.connectors.registry import find_connector
 from stateplan.session.environment import TableEnvironment
@@ -44,6 +45,19 @@ def test_many_keys_and_none(tmp_path: Path) -> None:
     assert lookup.rows(0, None).height == 500
     with pytest.raises(OptionError, match="is looked up"):
         lookup_of(tmp_path, [0], snapshot_id="1")
+
+
+def test_a_type_that_becomes_wider_is_not_looked_up(tmp_path: Path) -> None:
+    write(sink_of(tmp_path, "k BIGINT, v INT"), 0, frame((1, 2), columns="k BIGINT, v INT"))
+    lookup = find_connector(options(tmp_path)).lookup(
+        source_table(options(tmp_path), fields("k BIGINT, v INT"), [0, 1])
+    )
+    keys = pl.DataFrame({"c0": [1]})
+    assert lookup.rows(0, keys).rows() == [(1, 2)]
+    with opened(tmp_path).update_schema() as update:
+        update.update_column("v", LongType())
+    with pytest.raises(DataError, match="'v' as long, and it is declared as INT"):
+        lookup.rows(0, keys)
 
 
 def test_a_lookup_join(tmp_path: Path) -> None:

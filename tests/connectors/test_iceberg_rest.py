@@ -23,6 +23,7 @@ from stateplan.common.errors import RunError, StateplanError
 from stateplan.connectors.iceberg import access
 from stateplan.connectors.iceberg.sink import IcebergSink
 from stateplan.connectors.protocol import Sink
+from stateplan.connectors.registry import find_connector
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.catalog_queries import collected, fails, rows
 from tests.connectors.iceberg_tables import drained, sink_of, source_of
@@ -203,6 +204,21 @@ def test_a_server_that_does_not_answer(lake: Lake, monkeypatch: pytest.MonkeyPat
                     action()
                 assert raised.value.code == "DATA475" and lake.options["token"] not in str(raised.value)
                 assert time.monotonic() - started < 20
+
+
+def test_warehouses_of_a_server_are_apart(server: RestServer, tmp_path: Path) -> None:
+    lakes = [Lake(server.warehouse(f"apart-{name}", f"file://{tmp_path}/{name}")) for name in "ab"]
+    sinks = [lake.sink() for lake in lakes]
+    assert sinks[0].place != sinks[1].place  # type: ignore[attr-defined]
+    for sink, value in zip(sinks, "ab", strict=True):
+        write(sink, 0, frame((1, value)))
+    assert [lake.rows() for lake in lakes] == [[(1, "a")], [(1, "b")]]
+    identities = [find_connector(source).identity(source) for source in map(connector_options, lakes)]
+    assert identities[0] != identities[1]
+
+
+def connector_options(lake: Lake) -> dict[str, str]:
+    return {"connector": "iceberg", "catalog-table": "t", **lake.options}
 
 
 def test_files_on_a_store(server: RestServer, object_server: dict[str, str]) -> None:

@@ -215,6 +215,24 @@ def test_nobody_is_asked_for_the_region_of_a_bucket(lake: Lake, monkeypatch: pyt
     assert lake.rows() == [(1, "a")] and asked == []
 
 
+def test_tables_of_glue(object_server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment says where all is, and no option."""
+    for name, text in object_server.items():
+        if name.startswith("AWS_"):
+            monkeypatch.setenv(name, text)
+    lake = Lake("s3://bkt/glue", {"catalog-type": "glue"})
+    for epoch in (0, 0, 1):
+        write(lake.sink(), epoch, frame((epoch, "a")))
+        rows_of_keys = frame((5, str(epoch)), (epoch, "b"))
+        write(lake.sink(KEYED, ["k"], table="keyed"), epoch, rows_of_keys)
+    assert lake.rows() == [(0, "a"), (1, "a")] and lake.rows(table="keyed") == [(0, "b"), (1, "b"), (5, "1")]
+    env = lake.session()
+    env.execute_sql("CREATE TABLE made AS SELECT k FROM t").wait()
+    env.execute_sql("ALTER TABLE made ADD n INT")
+    assert sorted(map(str, rows(env, "SHOW TABLES"))) == ["keyed", "made", "t"]
+    assert collected(env, "SELECT k, n FROM made") == [(0, None), (1, None)]
+
+
 def test_writers_to_a_store_at_the_same_time(lake: Lake) -> None:
     lake.sink().prepare(0)
     failed: list[BaseException] = []
