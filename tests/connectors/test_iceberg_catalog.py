@@ -14,6 +14,7 @@ from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType, TimeType
 
 from stateplan.common.roots import Roots, holding
+from stateplan.connectors.iceberg.access import CatalogAccess, _Guard
 from stateplan.connectors.registry import find_catalog_type
 from stateplan.session.environment import TableEnvironment
 from tests.connectors.catalog_queries import PRINT, collected, fails, rows
@@ -226,6 +227,21 @@ def test_no_table_leads_out_of_the_roots_or_to_code(tmp_path: Path) -> None:
     with opened(root).transaction() as change:
         change.set_properties({"s3.retry-strategy-impl": "os.system"})
     assert fails(lambda: collected(env, "SELECT v FROM t")).startswith("[DATA476]")
+
+
+def test_a_server_does_not_lead_to_code_or_out_of_the_roots(tmp_path: Path) -> None:
+    """What a REST server sends counts as what the metadata of a table says."""
+    guard = _Guard()
+    guard.properties = CatalogAccess({"catalog-type": "rest", "uri": "http://h:1"}).properties()
+    for key in ("py-io-impl", "py-catalog-impl", "s3.retry-strategy-impl", "write.py-location-provider.impl"):
+        assert fails(lambda key=key: guard._load_file_io({key: "os.system"})).startswith("[DATA476]"), key
+    away = {"s3.endpoint": "http://169.254.169.254", "s3.access-key-id": "k", "io-impl": "org.apache.X"}
+    assert guard._load_file_io(away).properties["s3.endpoint"] == away["s3.endpoint"]
+    with holding(Roots((str(tmp_path),))):
+        assert fails(lambda: guard._load_file_io(away)).startswith("[GW012]")
+        guard._load_file_io({"s3.access-key-id": "k", "s3.region": "eu", "comment": "http://x"})
+    guard.properties["s3.retry-strategy-impl"] = "os.system"  # as an override of the server's configuration
+    assert fails(guard._load_file_io).startswith("[DATA476]")
 
 
 def test_time_travel(lake: TableEnvironment, tmp_path: Path) -> None:
