@@ -87,9 +87,9 @@ def snapshots(catalog: SqlCatalog, table: str) -> int:
 @pytest.fixture(params=[pytest.param("disk", marks=pytest.mark.long), "store"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
     """Options of tables whose catalog is on disk, and whose files are there or on a store."""
+    (tmp_path / "lake").mkdir()
     if request.param == "disk":
         return {"warehouse": str(tmp_path / "lake")}
-    (tmp_path / "lake").mkdir()
     server = request.getfixturevalue("object_server")
     return {
         "warehouse": f"s3://bkt/{request.node.name.partition('[')[0]}",
