@@ -18,7 +18,7 @@ from stateplan.planner.expressions.search import expand_search
 _STRICT = frozenset({*COMPARISONS, "NOT", "LIKE", "+", "-", "*", "MOD", "UPPER", "LOWER", "CHAR_LENGTH", "ABS"})
 """Functions that are NOT NULL if all their operands are; their type is inferred anew."""
 
-_NOT_EXPRESSIBLE = frozenset({"IF", "||", "TRIM", "CASE", "ITEM", "/INT", "REINTERPRET", "NOW"})
+_NOT_EXPRESSIBLE = frozenset({"IF", "||", "TRIM", "CASE", "ITEM", "/INT", "REINTERPRET", "NOW", "IS NOT DISTINCT FROM"})
 """Functions that the table API does not know under their SQL name."""
 
 _IN_CAMEL_CASE = frozenset(

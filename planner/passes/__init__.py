@@ -16,7 +16,7 @@ from stateplan.common.errors import StateplanError
 from stateplan.common.settings import corrects_flink, is_batch, value
 from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.emission import is_asked_for
-from stateplan.planner.algebra.relations import Rel, Sink
+from stateplan.planner.algebra.relations import Rel, Sink, walk
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.aggregates import (
     distinct_below_join,
@@ -68,6 +68,7 @@ from stateplan.planner.passes.joins import (
 )
 from stateplan.planner.passes.keys_of_groups import (
     filter_keys_of_groups,
+    filtered_rows,
     keep_order_below_groups,
     name_keys_in_conditions,
 )
@@ -227,7 +228,8 @@ def _push_conditions_on_keys(tree: Rel) -> Rel:
     if by_key is tree:
         return tree
     out = hep.collection(hep.sequence(by_key, (derive_join_filters,)), (*_THROUGH, merge_projects))
-    return hep.sequence(out, (keep_order_below_groups,))
+    before = [rows for rel in walk(tree) if (rows := filtered_rows(rel)) is not None]
+    return hep.sequence(out, (lambda rel: keep_order_below_groups(rel, before),))
 
 
 PHASES: tuple[Phase, ...] = (

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from stateplan.common.errors import SqlError
 from stateplan.common.types import BIGINT, LogicalType
-from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, shift
+from stateplan.functions.rex import Call, InputRef, Literal, Rex, input_refs, shift
 from stateplan.functions.typerules import same_type
 from stateplan.planner.algebra.relations import (
     AggCall,
@@ -40,6 +40,7 @@ from stateplan.planner.expressions.ops import (
     cast,
     compare,
     conjunctions,
+    is_null_literal,
     kind,
     outer_of,
     retyped,
@@ -48,12 +49,18 @@ from stateplan.planner.expressions.ops import (
     test,
     unwrap_cast,
     walk,
+    with_operands,
 )
 from stateplan.planner.metadata.unique_keys import are_unique
 from stateplan.planner.passes import hep
 from stateplan.planner.passes.build import filtered
 from stateplan.planner.passes.correlated_ranks import first_of_each, rank_of_groups
-from stateplan.planner.passes.filters import filter_into_correlated_join, filter_through_project
+from stateplan.planner.passes.filters import (
+    correlated_join_condition_push,
+    filter_into_correlated_join,
+    filter_through_project,
+)
+from stateplan.planner.passes.projects import merge_projects
 from stateplan.planner.passes.python_functions import filter_through_function
 from stateplan.planner.passes.subqueries import expressions_of, same_fields
 from stateplan.planner.positions import not_supported
@@ -64,15 +71,20 @@ Outer: TypeAlias = tuple[int, int]
 
 def decorrelate(rel: Rel) -> Rel:
     """Raises SqlError SQL150 for a reference to the outside that cannot be taken out."""
-    correlates = [r for r in walk_rels(rel) if isinstance(r, (Correlate, FunctionCorrelate))]
+    if not _correlates(rel):
+        return rel
+    rel = hep.sequence(rel, (rank_of_groups, _remove_single_value, _pull_up_projection))
+    correlates = _correlates(rel)
     if not correlates:
         return rel
-    filters = (filter_into_correlated_join, _filter_through_project, _filter_into_correlate, filter_through_function)
+    rel = hep.sequence(rel, _BEFORE)
     if not any(isinstance(r, Correlate) for r in correlates):
-        return hep.collection(rel, filters)
-    rel = hep.sequence(rel, (rank_of_groups, _remove_single_value, _pull_up_projection))
-    rel = hep.collection(rel, (_pull_up_aggregate, *filters))
-    return _Decorrelator(rel).run()
+        return rel
+    return hep.sequence(_Decorrelator(rel).run(), (filter_into_correlated_join, correlated_join_condition_push))
+
+
+def _correlates(rel: Rel) -> list[Rel]:
+    return [r for r in walk_rels(rel) if isinstance(r, (Correlate, FunctionCorrelate))]
 
 
 # rules before
@@ -122,12 +134,10 @@ def _pull_up_projection(rel: Rel) -> Rel | None:
     terms = [compare("=", shift(i, width), InputRef(o.type, _index(o))) for i, o in pairs]
     join = Join(rel.left, right, and_(terms), "LEFT", *rel.hints)
     refs = refs_to(join)
-    indicator = refs[width + fields[0]]
-    value = _over_both(project.exprs[0], refs, width)
+    value = _over_both(project.exprs[0], refs, width, test("IS NULL", refs[width + fields[0]]))
     expected_type = rel.fields[width][1]
-    if not isinstance(project.exprs[0], InputRef):
-        value = call("CASE", (test("IS NULL", indicator), Literal(expected_type, None), value), expected_type)
-    names = [*field_names(rel.left), rel.fields[width][0]]
+    value = value if same_type(value.type, expected_type) else cast(value, expected_type)
+    names = [*field_names(rel.left), project.names[0]]
     return Project(join, (*refs[:width], value), tuple(unique_names(names)))
 
 
@@ -137,13 +147,21 @@ def _index(rex: Rex) -> int:
     return outer[1]
 
 
-def _over_both(rex: Rex, refs: list[Rex], width: int) -> Rex:
-    def change(e: Rex) -> Rex | None:
-        if isinstance(e, InputRef):
-            return refs[width + e.index]
-        return refs[_index(e)] if outer_of(e) is not None else None
-
-    return rewrite(rex, change)
+def _over_both(rex: Rex, refs: list[Rex], width: int, is_padded: Rex) -> Rex:
+    """``rex`` over a row around and its match. As in Flink, each call, constant and field of the row around is NULL of
+    its own where there is no match."""
+    if isinstance(rex, InputRef):
+        return refs[width + rex.index]
+    if outer_of(rex) is not None:
+        rex = refs[_index(rex)]
+    elif isinstance(rex, Call):
+        new = with_operands(rex, [_over_both(o, refs, width, is_padded) for o in rex.operands])
+        keeps_type = kind(rex) == "CAST" or kind(rex).startswith("IS ")
+        rex = new if keeps_type or new is rex else replace(new, type=new.type.as_nullable())
+    if isinstance(rex, Literal) and (rex.sarg is not None or is_null_literal(rex)):
+        return rex  # Flink fails on ranges here
+    nullable = rex.type.as_nullable()
+    return call("CASE", (is_padded, Literal(nullable, None), rex), nullable)
 
 
 def _pull_up_aggregate(rel: Rel) -> Rel | None:
@@ -196,6 +214,16 @@ def _filter_into_correlate(rel: Rel) -> Rel | None:
         return None
     below = replace(rel.input, left=filtered(rel.input.left, left))
     return filtered(below, [t for t in terms if t not in left])
+
+
+_BEFORE = (
+    _pull_up_aggregate,
+    filter_into_correlated_join,
+    _filter_through_project,
+    _filter_into_correlate,
+    filter_through_function,
+)
+"""Each once, in this order: a filter that a later rule moves stays where only an earlier one would take it further."""
 
 
 # the rewriting
@@ -309,8 +337,8 @@ class _Decorrelator:
             outer[o] = len(exprs)
             exprs.append(refs_to(frame.rel, [field])[0])
             names.append(frame.rel.fields[field][0])
-        projection = Project(frame.rel, tuple(exprs), tuple(unique_names(names, by_position=True)))
-        return _Frame(projection, same_fields(rel.width), outer)
+        names = unique_names(names, by_position=True)
+        return _Frame(_one_projection(Project(frame.rel, tuple(exprs), tuple(names))), same_fields(rel.width), outer)
 
     def _aggregate(self, rel: Aggregate) -> _Frame:
         frame = self.frame(rel.input)
@@ -339,7 +367,9 @@ class _Decorrelator:
         order += sorted(read - set(order))
         position = {f: i for i, f in reversed(list(enumerate(order)))}
         names = field_names(below)
-        project = Project(below, tuple(refs_to(below, order)), tuple(unique_names([names[i] for i in order])))
+        project = _one_projection(
+            Project(below, tuple(refs_to(below, order)), tuple(unique_names([names[i] for i in order])))
+        )
         calls = tuple(
             replace(
                 c,
@@ -396,6 +426,12 @@ class _Decorrelator:
         field_map = {**left.field_map, **{old + i: width + k for i, k in right.field_map.items()}}
         join = Join(left.rel, right.rel, and_(terms), rel.join_type, *rel.hints)
         return _Frame(join, field_map, outer)
+
+
+def _one_projection(project: Project) -> Project:
+    """``project`` merged with the projection below it, with its own names, as Calcite's ``RelBuilder`` does it."""
+    one = merge_projects(project)
+    return replace(one, names=project.names) if isinstance(one, Project) else project
 
 
 def _grouped(calls: tuple[AggCall, ...], rel: Aggregate, count: int) -> tuple[AggCall, ...]:

@@ -150,6 +150,11 @@ def filter_into_correlated_join(rel: Rel) -> Rel | None:
     return _perform(rel.input, [collapsed(t) for t in conjunctions(rel.condition)], infers=False)
 
 
+def correlated_join_condition_push(rel: Rel) -> Rel | None:
+    """As :func:`join_condition_push`, but nothing is concluded for the other side (Calcite's ``FilterJoinRule``)."""
+    return _perform(rel, [], infers=False) if isinstance(rel, Join) else None
+
+
 def _perform(join: Join, above: list[Rex], *, infers: bool = True) -> Rel | None:
     width = join.left.width
     original = conjunctions(join.condition)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
+from typing import TypeAlias
 
 from stateplan.functions.aggregates import VARIANCES
-from stateplan.functions.rex import input_refs, remap
+from stateplan.functions.rex import Rex, input_refs, remap
 from stateplan.planner.algebra.relations import Aggregate, Calc, Filter, Project, Rel
 from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.expressions.ops import conjunctions, substitute
@@ -47,11 +49,23 @@ def name_keys_in_conditions(rel: Rel) -> Rel | None:
     return out if isinstance(rel, Filter) else Project(out, rel.exprs, rel.names)
 
 
-def keep_order_below_groups(rel: Rel) -> Rel | None:
-    """A projection over a filter that came below a grouping stays, though it may only order fields."""
+Rows: TypeAlias = tuple[tuple[int, ...], tuple[Rex, ...], Rex]
+"""What a grouping groups: by which fields, of which expressions, where."""
+
+
+def filtered_rows(rel: Rel) -> Rows | None:
+    """The rows of a grouping over a projection of a filter; None for other relations."""
     if not isinstance(rel, (Aggregate, GroupWindowAggregate)) or not isinstance(rel.input, Project):
         return None
     project = rel.input
-    if not isinstance(project.input, Filter):
+    return (rel.group, project.exprs, project.input.condition) if isinstance(project.input, Filter) else None
+
+
+def keep_order_below_groups(rel: Rel, before: Collection[Rows]) -> Rel | None:
+    """A projection over a filter that came below a grouping stays, though it may only order fields. Those of ``before``
+    were there already."""
+    rows = filtered_rows(rel)
+    if rows is None or rows in before:
         return None
-    return replace(rel, input=Calc(project.input.input, project.exprs, project.names, project.input.condition))
+    assert isinstance(rel, (Aggregate, GroupWindowAggregate)) and isinstance(rel.input, Project)
+    return replace(rel, input=Calc(rel.input.input.inputs[0], rel.input.exprs, rel.input.names, rows[2]))

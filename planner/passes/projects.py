@@ -64,6 +64,8 @@ def merge_projects(rel: Rel) -> Rel | None:
     if (_has_window(rel.exprs) and _has_window(below.exprs)) or not mergeable(rel.exprs, below.exprs):
         return None
     exprs = tuple(substitute(e, below.exprs) for e in rel.exprs)
+    if is_identity(exprs, below.input):
+        return below.input
     if exprs == below.exprs:
         return below
     exprs = tuple(simplify_preserving_type(e, "UNKNOWN") for e in exprs)
