@@ -13,12 +13,12 @@ from stateplan.common.errors import Place
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.functions.process import DeclaredArgument, ProcessDeclaration
-from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
+from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import AggCall, Aggregate, Calc, Field, Rel, Several, Single, unique_names
 from stateplan.planner.catalog.functions import FoundFunction
-from stateplan.planner.expressions.ops import rewrite
+from stateplan.planner.expressions.ops import conjunctions, kind, rewrite
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,18 @@ class FunctionCorrelate(Single):
 
         return rewrite(self.call, outer)
 
+    def _keeps_names(self, condition: Rex) -> bool:
+        """Whether Flink keeps the names of the query when it has moved ``condition`` in: of the fields of rows, and of
+        a value that is constant then."""
+        if self.call.operands[0].type.children[0].root == "ROW":
+            return True
+        terms = (set(map(type, t.children)) for t in conjunctions(condition) if kind(t) == "=")
+        return {InputRef, Literal} in terms
+
     @property
     def fields(self) -> tuple[Field, ...]:
         result_fields = [(f.name, f.type) for f in self.call.type.fields]
-        if self.condition is not None and self.row is not None and self.call.operands[0].type.children[0].root == "ROW":
-            # what Flink calls the fields of rows when it has moved a filter in
+        if self.condition is not None and self.row is not None and self._keeps_names(self.condition):
             names = [f.name for f in self.row.fields[self.input.width :]]
             result_fields = [(n, t) for n, (_, t) in zip(names, result_fields, strict=False)]
         if self.join_type == "LEFT":

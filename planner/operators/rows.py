@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from stateplan.common.types import LogicalType
+from stateplan.common.types import INT, LogicalType
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.calc import Calc as CalcNode
 from stateplan.execnodes.nodes.correlate import Correlate, PythonCorrelate
@@ -206,8 +206,12 @@ def _unnest(rel: FunctionCorrelate, row: str, notation: Notation) -> list[str]:
 
 
 def _bare(rex: Rex) -> Rex | None:
-    """Text of exactly its length, which is shown without its type."""
-    if not isinstance(rex, Literal) or not rex.type.is_string or rex.value is None:
+    """Text of exactly its length and whole numbers, which are shown without their types."""
+    if not isinstance(rex, Literal) or rex.value is None:
+        return None
+    if rex.type.root == "BIGINT":
+        return replace(rex, type=INT.not_null())
+    if not rex.type.is_string:
         return None
     length = len(str(rex.value).encode("utf-16-le")) // 2
     return replace(rex, type=LogicalType("CHAR", False, length=length))
