@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Rex, input_refs
 from stateplan.planner.expressions.comparison import is_safe
 from stateplan.planner.expressions.ops import (
@@ -43,8 +44,8 @@ def case_operands(branches: Sequence[Branch]) -> list[Rex]:
     return [o for b in branches[:-1] for o in (b.condition, b.value)] + [branches[-1].value]
 
 
-def boolean_case(branches: Sequence[Branch], unknown_as: NullAs) -> Rex | None:
-    """A CASE of booleans without CASE, or None where that cannot be done."""
+def boolean_case(branches: Sequence[Branch], unknown_as: NullAs, result: LogicalType) -> Rex | None:
+    """A CASE of booleans without CASE, or None where that cannot be done. ``result``: the type of the CASE."""
     values = [b.value for b in branches]
     if not all(is_safe(v) for v in values) or not all(is_safe(b.condition) for b in branches[1:]):
         return None
@@ -55,33 +56,45 @@ def boolean_case(branches: Sequence[Branch], unknown_as: NullAs) -> Rex | None:
     not_terms: list[Rex] = []
     for b in branches:
         if is_always_true(b.condition):
-            terms.append(and_([b.value, *not_terms]))
+            terms.append(and_([_not_null(b.value, result), *not_terms]))
             break
         condition = test("IS TRUE", b.condition) if b.condition.type.nullable else b.condition
         if not is_always_false(b.value):
-            terms.append(and_([condition, b.value, *not_terms]))
+            terms.append(and_([condition, _not_null(b.value, result), *not_terms]))
         if constant and is_always_true(b.value):
             continue  # a OR (NOT a AND b) is a OR b
         not_terms.append(test("IS NOT TRUE", b.condition) if b.condition.type.nullable else not_(b.condition))
     return or_(terms) if terms else FALSE
 
 
+def _not_null(value: Rex, result: LogicalType) -> Rex:
+    """``value``, which is never NULL where ``result`` is not, with a type that says so."""
+    return call("CAST", (value,), result) if value.type.nullable and not result.nullable else value
+
+
 def push_into_cases(rex: Rex) -> Rex:
-    """``rex`` with predicates over one CASE moved into its branches."""
-    if (
-        kind(rex) != "CASE"
-        and len(rex.children)
-        and rex.type.root == "BOOLEAN"
-        and kind(rex) not in ("AND", "OR", "NOT")
-    ):
-        cases = [i for i, c in enumerate(rex.children) if kind(c) == "CASE"]
-        if len(cases) == 1 and not _joins_sides(rex) and rex.children[cases[0]].type.root != "BOOLEAN":
-            return _pushed_into_case(rex, cases[0])
+    """``rex`` with predicates over one CASE moved into its branches, and predicates over these too."""
     if not rex.children:
         return rex
     from stateplan.planner.expressions.ops import with_operands
 
-    return with_operands(rex, [push_into_cases(c) for c in rex.children])
+    if _pushable(rex, rex.children):
+        return _pushed_into_case(rex, _cases(rex)[0])
+    new = with_operands(rex, [push_into_cases(c) for c in rex.children])
+    return _pushed_into_case(new, _cases(new)[0]) if new is not rex and _pushable(new, rex.children) else new
+
+
+def _cases(rex: Rex) -> list[int]:
+    return [i for i, c in enumerate(rex.children) if kind(c) == "CASE"]
+
+
+def _pushable(rex: Rex, before: Sequence[Rex]) -> bool:
+    """Whether ``rex`` is a predicate over one CASE, whose values are no conditions of the query. ``before``: its
+    operands as they are in the query."""
+    cases = _cases(rex)
+    if len(cases) != 1 or rex.type.root != "BOOLEAN" or kind(rex) in ("CASE", "AND", "OR", "NOT") or _joins_sides(rex):
+        return False
+    return rex.children[cases[0]].type.root != "BOOLEAN" or kind(before[cases[0]]) != "CASE"
 
 
 def _joins_sides(rex: Rex) -> bool:

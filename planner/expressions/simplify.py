@@ -437,7 +437,8 @@ class Simplifier:
             condition = bare.simplify(b.condition, "FALSE")
             if is_always_false(condition):
                 continue
-            value = self.simplify(b.value, unknown_as)
+            is_older = not rex.type.nullable and _has_older_type(b.value)
+            value = b.value.children[0] if is_older else self.simplify(b.value, unknown_as)
             if branches and equal(branches[-1].value, value):
                 merged_condition = bare.simplify(call("OR", (branches[-1].condition, condition), BOOLEAN), "FALSE")
                 branches[-1] = Branch(merged_condition, value)
@@ -448,7 +449,7 @@ class Simplifier:
         if len(branches) == 1:
             return _ensure_type(branches[0].value, rex.type)
         if rex.type.root == "BOOLEAN":
-            result = boolean_case(branches, unknown_as)
+            result = boolean_case(branches, unknown_as, rex.type)
             if result is not None:
                 if narrows(result.type, rex.type):
                     return self.simplify(result, unknown_as)
@@ -509,6 +510,15 @@ def _ensure_type(rex: Rex, target: LogicalType) -> Rex:
     if isinstance(rex, Literal):
         return fold.cast_literal(rex, target)
     return call("CAST", (rex,), target)
+
+
+def _has_older_type(rex: Rex) -> bool:
+    """Whether it is the test of a comparison that is never NULL, while its type says that it may be: it was moved into
+    this branch from a CASE with other branches."""
+    if kind(rex) != "IS TRUE" or kind(rex.children[0]) not in COMPARISONS:
+        return False
+    comparison = rex.children[0]
+    return comparison.type.nullable and not any(o.type.nullable for o in comparison.children)
 
 
 def _excludes_null(term: Rex, ref: Rex) -> bool:

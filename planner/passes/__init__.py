@@ -74,6 +74,7 @@ from stateplan.planner.passes.keys_of_groups import (
 )
 from stateplan.planner.passes.projects import (
     merge_projects,
+    project_into_branches,
     project_through_filter,
     project_through_join,
     project_through_union,
@@ -348,6 +349,7 @@ PHASES: tuple[Phase, ...] = (
             merge_aggregate_project,
             filter_keys_of_groups,
             reduce_aggregates,
+            project_into_branches,
             merge_projects,
             remove_trivial_project,
         ),

@@ -52,9 +52,16 @@ from stateplan.planner.passes.build import typed_by
 
 def mergeable(top: Iterable[Rex], bottom: Sequence[Rex]) -> bool:
     """Whether ``top`` may be computed in one step with ``bottom``: what is not deterministic must not be computed
-    twice."""
+    twice. An OVER window is computed once, however often it is used."""
     uses = Counter(e.index for t in top for e in walk(t) if isinstance(e, InputRef))
-    return all(uses[i] <= 1 or is_deterministic(b) for i, b in enumerate(bottom))
+    return all(uses[i] <= 1 or all(map(is_deterministic, _outside_windows(b))) for i, b in enumerate(bottom))
+
+
+def _outside_windows(rex: Rex) -> list[Rex]:
+    """The parts of an expression that are not OVER windows: itself, or the operands of the windows in it."""
+    if isinstance(rex, Over):
+        return [part for child in rex.children for part in _outside_windows(child)]
+    return [part for child in rex.children for part in _outside_windows(child)] if _has_window([rex]) else [rex]
 
 
 def merge_projects(rel: Rel) -> Rel | None:
@@ -144,6 +151,14 @@ def project_through_union(rel: Rel) -> Rel | None:
         return None
     sources = [Project(s, tuple(typed_by(e, s) for e in rel.exprs), rel.names) for s in rel.input.inputs]
     return replace_inputs(rel.input, sources)
+
+
+def project_into_branches(rel: Rel) -> Rel | None:
+    """As :func:`project_through_union`, where a branch has a projection of its own: with that, it costs less."""
+    if not isinstance(rel, Project) or not isinstance(rel.input, Union):
+        return None
+    branches = rel.input.inputs
+    return project_through_union(rel) if any(isinstance(b, (Project, Filter)) for b in branches) else None
 
 
 def project_through_watermark(rel: Rel) -> Rel | None:
