@@ -17,7 +17,8 @@ class OverAggregate(Single):
 
     Arguments of ``calls`` behind the fields of the input are ``constants``, in which the offset of a bound of the frame
     is too. Each call has a name; its field has a number behind it where the input has a field of that name.
-    ``input_names`` are as in :class:`Calc`; here the fields are named so, too.
+    ``input_names`` are as in :class:`Calc`; here the fields are named so, too. ``takes_back``: what is above expects
+    that a row changes the values of those behind it. Flink's MIN, MAX and top-N do not, and keep rows that are gone.
     """
 
     partition: tuple[int, ...]
@@ -28,6 +29,7 @@ class OverAggregate(Single):
     place: Place | None = field(default=None, compare=False, repr=False)
     hint: InputHint | None = None
     input_names: tuple[str, ...] | None = field(default=None, compare=False)
+    takes_back: bool = False
 
     @property
     def by_time(self) -> bool:

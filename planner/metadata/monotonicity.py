@@ -64,6 +64,8 @@ def monotonicity(rel: Rel) -> list[Monotonicity] | None:
         return _aggregated(rel)
     if isinstance(rel, IntervalJoin):
         return ["CONSTANT"] * rel.width
+    if isinstance(rel, OverAggregate) and not rel.by_time and not rel.takes_back:
+        return ["CONSTANT"] * rel.width
     if _only_adds(rel):
         below = monotonicity(rel.inputs[0])
         return None if below is None or _changes(below) else ["CONSTANT"] * rel.width

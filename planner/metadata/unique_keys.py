@@ -343,6 +343,23 @@ def sorted_keys(keys: Keys) -> list[tuple[int, ...]]:
     return sorted((tuple(sorted(k)) for k in keys), key=lambda k: (len(k), k))
 
 
+def first_key_of_set(keys: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The key that Flink's set has first: a ``HashSet`` of bit sets, in the order of their hashes."""
+    slots = 16
+    while len(keys) > slots * 3 // 4:
+        slots *= 2
+
+    def slot(key: tuple[int, ...]) -> int:
+        bits, code = sum(1 << i for i in key), 1
+        while bits:
+            word = bits & (1 << 64) - 1
+            code = (31 * code + (word ^ word >> 32)) & (1 << 32) - 1
+            bits >>= 64
+        return (code ^ code >> 16) & slots - 1
+
+    return min(keys, key=lambda key: (slot(key), len(key), key))
+
+
 def smallest_key(keys: Keys) -> tuple[int, ...] | None:
     """The shortest key, of several the one with the lowest fields; None for none (or only the empty one)."""
     return next(iter(sorted_keys(frozenset(k for k in keys if k))), None)

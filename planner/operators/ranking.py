@@ -47,7 +47,7 @@ from stateplan.planner.algebra.table_functions import is_python
 from stateplan.planner.digest.expressions import Notation, key_names, order_text, with_name
 from stateplan.planner.digest.literals import typed_literal
 from stateplan.planner.metadata.monotonicity import monotonicity
-from stateplan.planner.metadata.unique_keys import join_input_keys
+from stateplan.planner.metadata.unique_keys import first_key_of_set, join_input_keys
 from stateplan.planner.operators.aggregates import agg_calls
 from stateplan.planner.operators.base import (
     ALL,
@@ -169,7 +169,7 @@ def _strategies(node: Physical, partition: tuple[int, ...], order: Order) -> lis
         and order
         and all(monotonicities[i] in ("CONSTANT", up[ascending]) for i, ascending, _ in order)
     ):
-        return [RankStrategy("UpdateFast", keys[0]), RankStrategy("Retract")]
+        return [RankStrategy("UpdateFast", first_key_of_set(keys)), RankStrategy("Retract")]
     return [RankStrategy("Retract")]
 
 

@@ -14,6 +14,7 @@ from stateplan.common.changelog import INSERT_ONLY, UPSERT, ChangelogMode, RowKi
 from stateplan.common.errors import OptionError, SqlError
 from stateplan.common.settings import is_batch, value
 from stateplan.connectors.registry import find_connector, sink_changelog_mode, sink_takes_key_deletes
+from stateplan.planner.algebra.over import OverAggregate
 from stateplan.planner.algebra.relations import (
     ChangelogNormalize,
     Join,
@@ -30,13 +31,15 @@ from stateplan.planner.operators import operator_of
 from stateplan.planner.operators.base import deleting, not_consumed, update
 from stateplan.planner.physical import DeleteKind, Kinds, Physical, UpdateKind, kinds_of
 
+_TAKING_BACK = (ChangelogNormalize, Join, MultiJoin, OverAggregate, Rank)
+
 
 def take_back(rel: Rel) -> Rel:
     """``rel`` with joins and ranks that require the old rows of updates, if without these they would keep rows that no
-    longer exist; with outer joins and normalizations whose changes are not taken for additions; and with multi-joins
-    that keep rows by keys whose changes are in order."""
+    longer exist; with outer joins, normalizations and OVER whose changes are not taken for additions; and with
+    multi-joins that keep rows by keys whose changes are in order."""
     out = replace_inputs(rel, [take_back(i) for i in rel.inputs])
-    return replace(out, takes_back=True) if isinstance(out, (ChangelogNormalize, Join, MultiJoin, Rank)) else out
+    return replace(out, takes_back=True) if isinstance(out, _TAKING_BACK) else out
 
 
 def infer_changelog(sink: Sink, options: Mapping[str, str]) -> Physical:

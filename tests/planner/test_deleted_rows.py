@@ -1,5 +1,5 @@
-"""MIN, MAX and top-N let go of rows that are gone: those that a table of upserts deletes, of its key too, and those
-that an outer join had filled with NULL."""
+"""MIN, MAX and top-N let go of rows that are gone: those that a table of upserts deletes, of its key too, those that an
+outer join had filled with NULL, and those that OVER had before another row arrived."""
 
 from __future__ import annotations
 
@@ -74,6 +74,30 @@ def test_what_an_outer_join_filled_in_counts_no_more(query: str, expected: tuple
             f"'path' = '{tmp_path / f'{name}.json'}', 'format' = 'json')"
         )
     assert rows_left(env, query) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT name, MAX(s) FROM {over} GROUP BY name", [("a", 2), ("b", 1)]),
+        ("SELECT name, MIN(s) FILTER (WHERE k > 0) FROM {over} GROUP BY name", [("a", 2), ("b", 1)]),
+        ("SELECT s FROM {over} ORDER BY s DESC LIMIT 1", [(2,)]),
+    ],
+)
+@pytest.mark.parametrize("frame", ["ROWS", "RANGE"])
+def test_what_over_had_before_another_row_counts_no_more(
+    query: str, expected: list[object], frame: str, tmp_path: Path
+) -> None:
+    """The sum of the row with 5 is 5 at first, and 2 when the row with -3 is there. Flink's MAX is 5."""
+    rows = [{"k": k, "name": name, "@at": 1000 * n} for n, (k, name) in enumerate([(5, "a"), (-3, "a"), (1, "b")], 1)]
+    (tmp_path / "n.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    env = TableEnvironment.create()
+    env.execute_sql(
+        f"CREATE TABLE n (k INT, name STRING) WITH ('connector' = 'replay', 'path' = '{tmp_path / 'n.json'}', "
+        "'format' = 'json')"
+    )
+    window = f"PARTITION BY name ORDER BY k {frame} BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+    assert rows_left(env, query.format(over=f"(SELECT k, name, SUM(k) OVER ({window}) AS s FROM n)")) == expected
 
 
 @pytest.mark.parametrize(
