@@ -31,7 +31,9 @@ def _equal_but_for_names(ours: Plan, theirs: Plan) -> bool:
     """Whether two plans are equal, descriptions too, once no field has a name."""
     text = json.dumps([ours, theirs])
     names = {*re.findall(r"`([^`]+)`", text), *re.findall(r'"name": "([^"]+)", "fieldType"', text)}
-    field = re.compile("|".join(rf"(?<![\w$]){re.escape(n)}(?![\w$])" for n in sorted(names, key=len, reverse=True)))
+    any_name = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    # Names that occur twice get a number, also where only a description has them; fields without a name are one.
+    field = re.compile(rf"(?<![\w$])(?:(?:{any_name})\d*|\$\d+)(?![\w$])")
 
     def change(node: Plan) -> Any:
         description = re.sub("# AS #", "#", field.sub("#", node["description"]))

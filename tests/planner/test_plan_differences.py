@@ -27,6 +27,18 @@ def node(description: str, output: str = "ROW<`a` INT, `x` INT>", **more: Any) -
             node("Calc(select=[a, (a + 1) AS $1])", "ROW<`a` INT, `$1` INT>"),
             "only names of fields differ",
         ),
+        (
+            node("Join(where=[((a = w$start) AND (x = x0))])", "ROW<`a` INT, `w$start` INT>"),
+            node("Join(where=[((a = a0) AND (x = x0))])"),
+            "only names of fields differ",
+        ),
+        (
+            node("Calc(select=[a, $6 AS x, (a + 1) AS $7])"),
+            node("Calc(select=[a, x, (a + 1) AS x0])"),
+            "only names of fields differ",
+        ),
+        (node("Join(where=[(a = a0)])"), node("Join(where=[(a > a0)])"), ""),
+        (node("Calc(select=[a, $6 AS x])"), node("Calc(select=[a, 6 AS x])"), ""),
         (node("Calc(select=[a, (a + 1) AS x])"), node("Calc(select=[a, (a + 2) AS x])"), ""),
         (node("Calc(select=[a])"), node("Calc(select=[a])", "ROW<`a` INT, `x` BIGINT>"), ""),
         (
