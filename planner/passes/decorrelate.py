@@ -150,16 +150,14 @@ def _index(rex: Rex) -> int:
 def _over_both(rex: Rex, refs: list[Rex], width: int, is_padded: Rex) -> Rex:
     """``rex`` over a row around and its match. As in Flink, each call, constant and field of the row around is NULL of
     its own where there is no match."""
-    if isinstance(rex, InputRef):
-        return refs[width + rex.index]
     if outer_of(rex) is not None:
         rex = refs[_index(rex)]
     elif isinstance(rex, Call):
         new = with_operands(rex, [_over_both(o, refs, width, is_padded) for o in rex.operands])
         keeps_type = kind(rex) == "CAST" or kind(rex).startswith("IS ")
         rex = new if keeps_type or new is rex else replace(new, type=new.type.as_nullable())
-    if isinstance(rex, Literal) and (rex.sarg is not None or is_null_literal(rex)):
-        return rex  # Flink fails on ranges here
+    elif not isinstance(rex, Literal) or rex.sarg is not None or is_null_literal(rex):  # Flink fails on ranges here
+        return substitute(rex, {e.index: refs[width + e.index] for e in walk(rex) if isinstance(e, InputRef)})
     nullable = rex.type.as_nullable()
     return call("CASE", (is_padded, Literal(nullable, None), rex), nullable)
 

@@ -71,10 +71,10 @@ def merge_projects(rel: Rel) -> Rel | None:
     if (_has_window(rel.exprs) and _has_window(below.exprs)) or not mergeable(rel.exprs, below.exprs):
         return None
     exprs = tuple(substitute(e, below.exprs) for e in rel.exprs)
-    if is_identity(exprs, below.input):
-        return below.input
     if exprs == below.exprs:
         return below
+    if rel.width < below.width and is_identity(exprs, below.input):
+        return below.input
     exprs = tuple(simplify_preserving_type(e, "UNKNOWN") for e in exprs)
     return replace(rel, input=below.input, exprs=exprs)
 
