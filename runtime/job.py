@@ -121,6 +121,11 @@ class Job(ABC):
         """What its figures have said so far that its user should hear, a sentence or two each: results that expired
         state has made incomplete, windows that were open when the input ended."""
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has looked for input, found nothing new, and waits until it looks again."""
+        return False
+
     @abstractmethod
     def stop(self) -> None:
         """Stops the job and waits for that. What it has committed stays; its checkpoint stays usable."""

@@ -58,6 +58,14 @@ class SparkJob(Job):
     def notes(self) -> tuple[str, ...]:
         return tuple(self.run.notices.notes)
 
+    @property
+    def is_idle(self) -> bool:
+        with contextlib.suppress(Exception):  # a query that has ended, or whose JVM has
+            status = self._query.status
+            is_waiting = not status["isTriggerActive"] and status["message"].startswith("Waiting for")
+            return is_waiting and not status["isDataAvailable"]
+        return False
+
     def stop(self) -> None:
         """Stops the job after the micro-batch in hand, and waits for that; the checkpoint stays usable."""
         self._to_stop()

@@ -337,8 +337,8 @@ def _first_end(job: Job) -> float:
     started."""
     started_at = _now()
     while not job.metrics:
-        is_idle = job.view.in_hand is None and _now() - started_at > _PATIENCE
-        if is_idle or not job.is_active:
+        has_no_input = job.is_idle or (job.view.in_hand is None and _now() - started_at > _PATIENCE)
+        if has_no_input or not job.is_active:
             return started_at
         time.sleep(0.05)
     return job.metrics[0].started + job.metrics[0].ms

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from stateplan.common.errors import StateplanError
-from stateplan.common.types import BIGINT, STRING, LogicalType
+from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType
 from stateplan.common.zone import local_time_zone, tz_of
 from stateplan.planner.dialect import nodes
 from stateplan.session.context import Context
@@ -60,9 +60,10 @@ def run_describe_job(c: Context, node: nodes.DescribeJob) -> TableResult:
         columns, types, row = [*columns, "error"], [*types, STRING], [*row, entry.error]
     if node.args.get("extended"):
         checkpoint = None if entry.checkpoint is None else str(entry.checkpoint)
-        columns += ["checkpoint", "micro-batch", "plan"]
-        types += [STRING, BIGINT, STRING]
-        row += [checkpoint, _last_batch(entry), plan_that_holds(entry)]
+        columns += ["checkpoint", "micro-batch", "idle", "plan"]
+        types += [STRING, BIGINT, BOOLEAN, STRING]
+        is_idle = entry.job is not None and entry.job.is_idle
+        row += [checkpoint, _last_batch(entry), is_idle, plan_that_holds(entry)]
     return content("DESCRIBE JOB", columns, [row], _comparison(entry) if entry.error is None else (), types=types)
 
 

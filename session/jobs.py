@@ -262,7 +262,7 @@ class Jobs:
         if job is None or job.runs_in == last_application:
             return False  # it is being started again
         view = job.view
-        return view.batches > 0 or (view.in_hand is None and view.now - view.info.started > _IDLE_MS)
+        return view.batches > 0 or job.is_idle or (view.in_hand is None and view.now - view.info.started > _IDLE_MS)
 
     def _end(self, entry: JobEntry, job: Job, record: JobRecord) -> None:
         counts = self._counts(entry, job)

@@ -255,8 +255,8 @@ STATEMENTS: tuple[Grammar, ...] = (
             "DESCRIBE JOB [EXTENDED] 'id'",
         ),
         "prints the columns of a table or view, or the properties of an object or a job. EXTENDED adds the "
-        "checkpoint of a job, its last micro-batch, and its plan with the TTLs that hold. Of a job with a shadow, it "
-        "compares both plans: see [ALTER JOB](#alter-job)",
+        "checkpoint of a job, its last micro-batch, whether it is waiting for input, and its plan with the TTLs that "
+        "hold. Of a job with a shadow, it compares both plans: see [ALTER JOB](#alter-job)",
         "DESCRIBE orders",
     ),
     Grammar(

@@ -50,6 +50,7 @@ def test_a_job_goes_on_with_another_plan_and_its_state(work: Work, monkeypatch: 
     work.add("a", (1, 2, "00:00:00"), (2, 5, "00:00:01"))
     job = start(env)
     until(lambda: work.holds() == {(1, 1, 2), (2, 1, 5)}, "the first rows")
+    until(lambda: job.is_idle, "no more input")
     plan = write_plan(work, env, COUNTS, SECOND)
     env.execute_sql("RESET 'pipeline.name'")
     result = env.execute_sql(f"ALTER JOB '{job.job_id}' USING PLAN '{plan}'")

@@ -194,12 +194,21 @@ def test_jobs_are_judged_by_the_spark_that_they_ran_in() -> None:
         told[record.name] = counts
         return True
 
-    def add(name: str, spark: str | None, batches: int, in_hand: bool, code: str = "RUN019") -> Any:
+    def add(
+        name: str, spark: str | None, batches: int, in_hand: bool, code: str = "RUN019", is_idle: bool = False
+    ) -> Any:
         error = RunError(code, how="status 3") if code == "RUN019" else RunError(code, detail="x")
         info = JobInfo(name, name, 0, 0, ())
-        view = JobView(info, 20_000, batches=batches, in_hand=(batches, 0) if in_hand else None)
+        now = 0 if is_idle else 20_000
+        view = JobView(info, now, batches=batches, in_hand=(batches, 0) if in_hand else None)
         job: Any = SimpleNamespace(
-            job_id=name * 32, checkpoint=None, runs_in=spark, error=error, view=view, status=JobStatus.FAILED
+            job_id=name * 32,
+            checkpoint=None,
+            runs_in=spark,
+            error=error,
+            view=view,
+            status=JobStatus.FAILED,
+            is_idle=is_idle,
         )
         job.when_over = lambda call: ends.__setitem__(name, lambda _: call(job))
         jobs.add(job, JobRecord(name, "", plan="{}"))
@@ -219,7 +228,7 @@ def test_jobs_are_judged_by_the_spark_that_they_ran_in() -> None:
     add("c", "three", 0, True)
     assert not jobs.are_settled()
     add("c", "three", 0, False)
-    add("d", "three", 0, False)
+    add("d", "three", 0, False, is_idle=True)
     assert jobs.are_settled(), "the last ones have no input"
     for name in ("e", "a"):
         ends[name](None)

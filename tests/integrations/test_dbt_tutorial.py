@@ -89,6 +89,10 @@ def test_jobs_follow_their_models(port: int, shop: Path) -> None:
     assert jobs(port, "product_sales")[running] != "RUNNING"
     assert project.dbt("run", "--select", "product_sales").messages["product_sales"].startswith("STARTED")
     assert jobs(port, "product_sales")[running] == "RUNNING"
+    with dbapi.connect(f"http://127.0.0.1:{port}") as connection, connection.cursor() as cursor:
+        columns = [column[0] for column in cursor.execute(f"DESCRIBE JOB EXTENDED '{running}'").description or ()]
+        described = dict(zip(columns, cursor.fetchall()[0], strict=True))
+    assert (described["micro-batch"], described["idle"]) == (None, True), "without input, dbt does not wait for it"
     assert project.rows("select * from {{ ref('product_sales') }} order by product") == rows, "it continues"
     (first,) = jobs(port, "deliveries")
     assert project.dbt("run", "--select", "deliveries", "--full-refresh").success

@@ -41,9 +41,9 @@ def ttls(plan: str) -> dict[str, int]:
 
 def test_the_plan_of_a_job_has_the_ttls_that_hold(run: Callable[[str], list[tuple[Any, ...]]], entry: JobEntry) -> None:
     before = ttls(str(entry.plan))
-    ((*facts, checkpoint, batch, plan),) = run(f"DESCRIBE JOB EXTENDED '{ID}'")
+    ((*facts, checkpoint, batch, is_idle, plan),) = run(f"DESCRIBE JOB EXTENDED '{ID}'")
     assert facts[:3] == [ID, "deliveries", "RUNNING"] and facts[4] is None
-    assert (checkpoint, batch, plan) == (str(entry.checkpoint), None, entry.plan)
+    assert (checkpoint, batch, is_idle, plan) == (str(entry.checkpoint), None, False, entry.plan)
     changes = run(f"ALTER JOB '{ID}' SET TTL '2 h' FOR join.left, TTL '3 d' FOR join.right")
     assert [change[0] for change in changes] == ["join[5].left", "join[5].right"]
     assert [change[3] for change in changes] == ["2 h", "3 d"]

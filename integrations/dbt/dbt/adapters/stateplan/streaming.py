@@ -119,6 +119,7 @@ class JobFacts:
         id, status, error: as DESCRIBE JOB has them.
         checkpoint: its directory.
         micro_batch: the last one that it has finished; None before the first one.
+        is_idle: whether it found no new input.
         plan: its text.
     """
 
@@ -127,6 +128,7 @@ class JobFacts:
     error: str | None
     checkpoint: str
     micro_batch: int | None
+    is_idle: bool
     plan: str
 
     @property
@@ -182,7 +184,7 @@ class StreamingTables:
 
     def _facts(self, job: str) -> JobFacts:
         row = self._rows(f"DESCRIBE JOB EXTENDED {literal(job)}")[0]
-        return JobFacts(row[0], row[2], row[4], row[5], row[6], row[7])
+        return JobFacts(row[0], row[2], row[4], row[5], row[6], row[7], row[8])
 
     def stop(self, name: str) -> None:
         """Stops the job of a name, if it runs."""
@@ -339,13 +341,14 @@ class StreamingTables:
         return Outcome.of("EVOLVED" if origin else "RUN", f"job {job} to the end of its input")
 
     def _await(self, job: str) -> None:
-        """Waits for the first micro-batch of a job, or until the time for that is over. Raises DbtRuntimeError."""
+        """Waits for the first micro-batch of a job, unless the job finds no input, or until the time for that is over.
+        Raises DbtRuntimeError."""
         until = time.monotonic() + self._credentials.wait_seconds
         while time.monotonic() < until:
             facts = self._facts(job)
             if facts.status == "FAILED":
                 raise DbtRuntimeError(f"the job {job} failed: {facts.error}")
-            if facts.micro_batch is not None or facts.status != "RUNNING":
+            if facts.micro_batch is not None or facts.is_idle or facts.status != "RUNNING":
                 return
             time.sleep(_PAUSE)
 
