@@ -93,7 +93,7 @@ class HistorySource(InstantSource):
             AssignedSplit(piece.split, f"{row['seq']}/{piece.seq}", row["now"])
             for row in batch.to_pylist()
             for number, piece in enumerate(self.pieces.get(row["now"], ()))
-            if number % self.tasks == row["part"]
+            if number % self.tasks == row.get("part", 0)  # a single task has no number
         ]
 
     def read(self, split: Split) -> Iterator[pl.DataFrame]:
