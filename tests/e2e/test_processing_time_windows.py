@@ -21,7 +21,7 @@ SINK = """CREATE TABLE {name} (id INT, n BIGINT, s TIMESTAMP(3), e TIMESTAMP(3))
   'connector' = 'filesystem', 'path' = '{folder}/{name}', 'format' = 'json')"""
 WINDOWS = {
     "tumbles": "TUMBLE(TABLE clicks, DESCRIPTOR(pt), INTERVAL '1' SECOND)",
-    "hops": "HOP(TABLE clicks, DESCRIPTOR(pt), INTERVAL '2' SECOND, INTERVAL '6' SECOND)",
+    "hops": "HOP(TABLE clicks, DESCRIPTOR(pt), INTERVAL '2' SECOND, INTERVAL '4' SECOND)",
     "sessions": "SESSION(TABLE clicks PARTITION BY id, DESCRIPTOR(pt), INTERVAL '2' SECOND)",
 }
 
@@ -73,16 +73,16 @@ def test_windows_end_by_the_clock(tmp_path: Path) -> None:
     job = started(tmp_path)
     come(tmp_path, "tumbles", {1: 2, 2: 1})
     come(tmp_path, "sessions", {1: 2, 2: 1})
-    come(tmp_path, "hops", {1: 6, 2: 3})
+    come(tmp_path, "hops", {1: 4, 2: 2})
     arrive(tmp_path, "b", [1, 3])
     while job.progress.operators and counts(tmp_path, "tumbles") == {1: 2, 2: 1}:
         time.sleep(0.05)
     job.stop()
-    assert counts(tmp_path, "hops") != {1: 9, 2: 3, 3: 3}, "windows are still open"
+    assert counts(tmp_path, "hops") != {1: 6, 2: 2, 3: 2}, "windows are still open"
     job = started(tmp_path)
     come(tmp_path, "tumbles", {1: 3, 2: 1, 3: 1})
     come(tmp_path, "sessions", {1: 3, 2: 1, 3: 1})
-    come(tmp_path, "hops", {1: 9, 2: 3, 3: 3})
+    come(tmp_path, "hops", {1: 6, 2: 2, 3: 2})
     idle = job.progress.batch
     time.sleep(2)
     assert job.progress.batch - idle <= 5, "without rows there is a micro-batch for each end of a window, and no other"

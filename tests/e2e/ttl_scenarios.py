@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from stateplan.runtime.job import Job
 
-SHORT, LONG = "4 s", "1 h"
-LATER = 6_000
+SHORT, LONG = "1 s", "1 h"
+LATER = 2_000
 """Milliseconds between the first rows and the later ones: the short TTL is over, the long one is not."""
 
 Rows = Mapping[str, list[dict[str, int]]]
