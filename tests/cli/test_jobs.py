@@ -1,4 +1,4 @@
-"""Whole runs from the command line, each in a process of its own with its own Spark."""
+"""Whole runs from the command line."""
 
 from __future__ import annotations
 
@@ -44,20 +44,22 @@ def in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.usefixtures("spark")
 def test_an_edited_plan_and_its_checkpoint(stateplan: Command) -> None:
     rows = [(0, 1, 10), (HOUR // 2, 1, 11), (2 * HOUR, 1, 12)]
     Path("orders.json").write_text("".join(f'{{"@at":{at},"id":{i},"num":{n}}}\n' for at, i, n in rows))
     for name, query in (("first", KEEP_FIRST), ("last", KEEP_LAST)):
-        Path(f"{name}.sql").write_text(TABLES + query)
+        # Processes of the Spark of the tests have another working directory.
+        Path(f"{name}.sql").write_text(TABLES.replace("orders.json", str(Path("orders.json").absolute())) + query)
         compiled = stateplan("plan", "compile", "-f", f"{name}.sql", "-o", f"{name}.json")
         assert (compiled.code, compiled.out) == (0, "")
     plan = Path("first.json")
     plan.write_text(plan.read_text().replace('"ttl" : "0 ms"', '"ttl" : "1 h"'))
 
     checkpoint = ("-D", "execution.checkpointing.dir=checkpoint")
-    run = process("plan", "execute", "first.json", *checkpoint)
-    assert (run.returncode, run.stdout) == (0, "+I[1, 10]\n+I[1, 12]\n"), run.stderr
-    assert run.stderr.splitlines()[-1].startswith("finished: batch 2 (")
+    run = stateplan("plan", "execute", "first.json", *checkpoint)
+    assert (run.code, run.out) == (0, "+I[1, 10]\n+I[1, 12]\n"), run.err
+    assert run.err.splitlines()[-1].startswith("finished: batch 2 (")
 
     other = stateplan("plan", "execute", "last.json", "--quiet", *checkpoint)
     assert (other.code, other.out) == (ExitCode.CHECKPOINT, "")

@@ -33,7 +33,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def port(dbt_packages: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a gateway in this process."""
-    service = SqlGatewayService(folder=tmp_path_factory.mktemp("gateway"), options={"parallelism.default": "2"})
+    service = SqlGatewayService(
+        folder=tmp_path_factory.mktemp("gateway"), options={"parallelism.default": "1", "pipeline.max-parallelism": "1"}
+    )
     with gateway_here(service) as running:
         yield running.port
 

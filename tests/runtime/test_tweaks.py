@@ -113,6 +113,19 @@ def test_one_is_lost_alone(spark: SparkSession, said: list[str], monkeypatch: Pa
 
 
 @pytest.mark.spark
+@pytest.mark.usefixtures("set_up_again")
+def test_all_are_lost_together(
+    spark: SparkSession, said: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for take in TAKEN.values():
+        take(monkeypatch)
+    set_up(spark, said)
+    assert results(tmp_path, {}, said.append) == EXPECTED
+    lost = {line.split("'")[1] for line in said if line.startswith("running without the Spark tweak '")}
+    assert lost == TAKEN.keys() - {"json-progress"}
+
+
+@pytest.mark.spark
 def test_hosts_are_watched_only_where_the_scheduler_has_some(spark: SparkSession, said: list[str]) -> None:
     made = Tweaks({}, said.append)
     made.attempt("lost-hosts", hosts.watch, spark.sparkContext, {})
@@ -242,6 +255,8 @@ print(*said, sep="\\n")
     return [line for line in done.stdout.splitlines() if "tweak" in line]
 
 
+# In the suite, they are lost together in the Spark of the tests.
+@pytest.mark.long
 @pytest.mark.spark
 def test_a_spark_that_takes_none(tmp_path: Path) -> None:
     said = _alone(tmp_path, "for take in TAKEN.values(): take(pytest.MonkeyPatch())")
