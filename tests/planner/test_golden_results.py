@@ -14,9 +14,10 @@ from tests.planner.row_cases import ROWS, RowCase
 from tests.support.cases import replay_script
 from tests.support.golden import GoldenCase, golden_cases
 from tests.support.local import fold, printed
-from tests.support.long_runs import LONG
+from tests.support.long_runs import LONG, share
 
-WITH_ROWS = [case for case in golden_cases() if case.rows is not None]
+WITH_ROWS = share([case for case in golden_cases() if case.rows is not None], 2, lambda case: case.subject)
+"""The first case of each subject, and every second one after it. All plans are compared with those of Flink."""
 SPLITS = ((5, 2), (9, 4), (6, 1))
 """Rows per micro-batch, and key groups."""
 
