@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,11 @@ class World:
         """Starts a gateway; a session of it."""
         arguments = ("--allow-module", "recovery_functions", "--warm-spark")
         self.gateway = GatewayServer(self.folder, *arguments, environment={"PYTHONPATH": str(self.folder / "code")})
-        return self.gateway.session()
+        return self.session()
+
+    def session(self) -> GatewayClient:
+        """A session whose jobs are small."""
+        return self.gateway.session({"parallelism.default": "1", "pipeline.max-parallelism": "1"})
 
     def lines(self, table: str) -> Counter[str]:
         """What readers see of a sink."""
@@ -113,8 +118,65 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.gateway.stop()
 
 
+@dataclass
+class Jobs:
+    """What the first gateway was asked for.
+
+    Attributes:
+        ended: by id, the statuses of jobs that have ended.
+        going: the id of the job that runs.
+        listed: by id, the rows of SHOW JOBS.
+    """
+
+    ended: dict[str, str]
+    going: str
+    listed: dict[str, list[Any]]
+
+
 def test_jobs_outlive_their_gateway(world: World) -> None:
-    session = world.gateway.session()
+    session = world.session()
+    jobs = started(session, world)
+
+    # kill -9 in the middle of the job, while statements are being submitted
+    until(lambda: world.copied() >= 4 * ROWS, 120)
+    told = submit_and_kill(world)
+    early = {path: path.stat().st_mtime_ns for path in (world.data / "copied").glob("part-*")}
+    assert 4 * ROWS <= world.copied() < FILES * ROWS, "it is over already"
+
+    # the next one goes on; while it has the folder, another one is refused
+    session = world.start()
+    again = {row[0]: row for row in session.run("SHOW JOBS")}
+    as_before(again, jobs, world)
+    refused(world)
+    (stopped,) = (job for job, status in jobs.ended.items() if status == "CANCELED")
+    with pytest.raises(FailedError, match=r"RUN052|RUN060"):
+        session.run(f"STOP JOB '{stopped}'")
+    raced = {row[0]: str(row[1]).rpartition(".")[2] for row in again.values() if "race_" in str(row[1])}
+    assert set(told) <= set(raced), "a job was acknowledged and is gone"
+
+    # a clean stop in the middle leaves it as running, and the next one goes on once more
+    before = world.copied()
+    until(lambda: world.copied() > before, 120)
+    began = world.copied()
+    assert world.gateway.stop() == ExitCode.TERMINATED
+    assert began < FILES * ROWS and world.job(jobs.going)["status"] == "RUNNING"
+    session = world.start()
+    assert session.jobs()[jobs.going] in ("RESTARTING", "RUNNING")
+    until(lambda: all(session.jobs()[job] == "FINISHED" for job in (jobs.going, *raced)), 120)
+    assert session.jobs().items() >= jobs.ended.items()
+
+    assert {path: path.stat().st_mtime_ns for path in early} == early, "it began anew"
+    assert {path.name for path in (world.state / "jobs").iterdir()} == {*jobs.ended, jobs.going, *raced}
+    as_if_nothing_had_happened(world, set(raced.values()))
+    assert world.gateway.stop() == ExitCode.TERMINATED
+    said = world.gateway.log.read_text()
+    assert "Traceback" not in said and "nobody expected" not in said
+    assert "Spark is ready" in said and "cannot be kept ready" not in said
+    assert said.count(f"the job {jobs.going} runs again") == 2, "the log has gaps"
+
+
+def started(session: GatewayClient, world: World) -> Jobs:
+    """Three jobs that end, each in its way, and one that is running."""
     for statement in TABLES.format(world.data).split(";"):
         assert session.run(statement.strip()) == [["OK"]]
     finished = session.start("INSERT INTO out_1 SELECT id FROM few")
@@ -129,57 +191,31 @@ def test_jobs_outlive_their_gateway(world: World) -> None:
         "INSERT INTO counted SELECT key, COUNT(*) FROM numbers GROUP BY key; END"
     )
     assert session.jobs() == {**ended, going: "RUNNING"}
-    listed = {row[0]: row for row in session.run("SHOW JOBS")}
+    return Jobs(ended, going, {row[0]: row for row in session.run("SHOW JOBS")})
 
-    # kill -9 in the middle of the job, while statements are being submitted
-    until(lambda: world.copied() >= 4 * ROWS, 120)
-    told = submit_and_kill(world)
-    early = {path: path.stat().st_mtime_ns for path in (world.data / "copied").glob("part-*")}
-    assert 4 * ROWS <= world.copied() < FILES * ROWS, "it is over already"
 
-    # the next one goes on; while it has the folder, another one is refused
-    session = world.start()
-    again = {row[0]: row for row in session.run("SHOW JOBS")}
-    assert {job: again[job] for job in ended} == {job: listed[job] for job in ended}
-    assert again[going][1] == "the one that goes on" and again[going][2] in ("RESTARTING", "RUNNING")
-    assert again[going][3] == listed[going][3], "it has another start time"
+def as_before(again: dict[str, list[Any]], jobs: Jobs, world: World) -> None:
+    """Another gateway lists the jobs as the first one did."""
+    assert {job: again[job] for job in jobs.ended} == {job: jobs.listed[job] for job in jobs.ended}
+    assert again[jobs.going][1] == "the one that goes on" and again[jobs.going][2] in ("RESTARTING", "RUNNING")
+    assert again[jobs.going][3] == jobs.listed[jobs.going][3], "it has another start time"
+    (failed,) = (job for job, status in jobs.ended.items() if status == "FAILED")
     assert "no number" in world.job(failed)["error"] and "DATA" in world.job(failed)["error"]
-    refused(world)
-    with pytest.raises(FailedError, match=r"RUN052|RUN060"):
-        session.run(f"STOP JOB '{stopped}'")
-    raced = {row[0]: str(row[1]).rpartition(".")[2] for row in again.values() if "race_" in str(row[1])}
-    assert set(told) <= set(raced), "a job was acknowledged and is gone"
 
-    # a clean stop in the middle leaves it as running, and the next one goes on once more
-    before = world.copied()
-    until(lambda: world.copied() > before, 120)
-    began = world.copied()
-    assert world.gateway.stop() == ExitCode.TERMINATED
-    assert began < FILES * ROWS and world.job(going)["status"] == "RUNNING"
-    session = world.start()
-    assert session.jobs()[going] in ("RESTARTING", "RUNNING")
-    until(lambda: all(session.jobs()[job] == "FINISHED" for job in (going, *raced)), 120)
-    assert session.jobs().items() >= ended.items()
 
-    # as if nothing had happened
+def as_if_nothing_had_happened(world: World, raced: set[str]) -> None:
+    """Sinks have each row once. Of the jobs that were being submitted, those that are there are whole."""
     ids = range(FILES * ROWS)
     assert world.lines("copied") == Counter(json.dumps({"id": i, "doubled": 2 * i}, separators=(",", ":")) for i in ids)
     assert counts(world.lines("counted")) == dict(Counter(i % 7 for i in ids))
-    assert {path: path.stat().st_mtime_ns for path in early} == early, "it began anew"
     for number in range(RACING):
-        whole = f"race_{number}" in raced.values()
+        whole = f"race_{number}" in raced
         assert world.lines(f"race_{number}").total() == (10 if whole else 0), "a job is there by half"
-    assert {path.name for path in (world.state / "jobs").iterdir()} == {*ended, going, *raced}
-    assert world.gateway.stop() == ExitCode.TERMINATED
-    said = world.gateway.log.read_text()
-    assert "Traceback" not in said and "nobody expected" not in said
-    assert "Spark is ready" in said and "cannot be kept ready" not in said
-    assert said.count(f"the job {going} runs again") == 2, "the log has gaps"
 
 
 def submit_and_kill(world: World) -> list[str]:
     """Statements on their way while the gateway is killed: the ids of the jobs that somebody was told of."""
-    clients = [world.gateway.session() for _ in range(RACING)]
+    clients = [world.session() for _ in range(RACING)]
     for number, client in enumerate(clients):
         options = f"('connector' = 'filesystem', 'path' = '{world.data}/race_{number}', 'format' = 'json')"
         client.run(f"CREATE TABLE race_{number} (id BIGINT) WITH {options}")
