@@ -1,9 +1,9 @@
-"""Jobs on a cluster, one of them between a broker, a database and a Delta table."""
+"""A job on a cluster, between a broker, a database and a Delta table."""
 
 from __future__ import annotations
 
 from stateplan import TableEnvironment
-from tests.cluster.cluster_jobs import CLUSTER, one_job
+from tests.cluster.cluster_jobs import CLUSTER
 
 TABLES = """
 CREATE TABLE orders (id BIGINT, account STRING, amount BIGINT, ordered AS PROCTIME()) WITH ('connector' = 'kafka',
@@ -37,9 +37,3 @@ def between_servers(folder: str, servers: str, orders: str, copies: str, databas
     job = env.execute_sql(INSERTS).job
     assert job is not None
     assert job.wait(300)
-
-
-def one_after_the_other(recorded: str, *arguments: str) -> None:
-    """Runs the job over recorded arrivals in ``recorded``, and then that of :func:`between_servers`, in one Spark."""
-    one_job(recorded)
-    between_servers(*arguments)

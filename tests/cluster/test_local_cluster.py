@@ -26,7 +26,7 @@ from tests.cluster.cluster_jobs import (
     run,
     started,
 )
-from tests.cluster.server_jobs import one_after_the_other
+from tests.cluster.server_jobs import between_servers
 from tests.support.kafka import Kafka
 from tests.support.postgres import Database
 
@@ -44,15 +44,9 @@ def test_two_jobs_with_other_ttls_and_another_parallelism(spark: object, tmp_pat
         assert changes(there, name) == changes(here, name)
 
 
-def test_jobs_run_on_executors_which_reach_servers_and_one_of_which_is_killed(
-    spark: object, kafka: Kafka, database: Database, tmp_path: Path
+def test_a_job_runs_on_executors_which_reach_servers_and_one_of_which_is_killed(
+    kafka: Kafka, database: Database, tmp_path: Path
 ) -> None:
-    """Two jobs, one after the other, on one cluster: to start it takes most of the time. An executor is killed in the
-    second one."""
-    there, here = tmp_path / "there", tmp_path / "here"
-    for place in (there, here):
-        record(place, 0, 2)
-        compiled(place)
     count, accounts = 6000, 7
     orders, copies = kafka.topic(3), kafka.topic(2)
     rows = [{"id": i, "account": f"a{i % accounts}", "amount": i % 100} for i in range(count)]
@@ -64,7 +58,7 @@ def test_jobs_run_on_executors_which_reach_servers_and_one_of_which_is_killed(
         f"INSERT INTO accounts SELECT 'a' || i, 'r' || i % 3 FROM generate_series(0, {accounts - 1}) AS i",
     )
     options = ", ".join(f"'{key}' = '{text}'" for key, text in database.options.items())
-    job = started(one_after_the_other, there, tmp_path, kafka.servers, orders, copies, options)
+    job = started(between_servers, tmp_path, kafka.servers, orders, copies, options)
     ids = tmp_path / "ids" / "_delta_log"
     while len(list(ids.glob("*.json"))) < 3:
         assert job.poll() is None, job.communicate()[0]
@@ -80,9 +74,6 @@ def test_jobs_run_on_executors_which_reach_servers_and_one_of_which_is_killed(
     ]
     kept = DeltaTable(str(tmp_path / "ids")).to_pyarrow_table()["id"].to_pylist()
     assert sorted(kept) == list(range(count))
-    run(here, "stats", {"parallelism.default": "2"}, "3 min")
-    assert changes(here, "stats")
-    assert changes(there, "stats") == changes(here, "stats")
 
 
 def executors(process: subprocess.Popen[str]) -> list[psutil.Process]:
