@@ -31,7 +31,8 @@ class Work:
     def session(self, **source: str) -> TableEnvironment:
         place = str(self.folder / "checkpoint")
         env = TableEnvironment.create(
-            {"table.local-time-zone": "UTC", "execution.checkpointing.dir": place}, jobs=Jobs()
+            {"table.local-time-zone": "UTC", "execution.checkpointing.dir": place, "parallelism.default": "1"},
+            jobs=Jobs(),
         )
         options = {
             "connector": "filesystem",
