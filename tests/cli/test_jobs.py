@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from stateplan.cli.exit_codes import ExitCode
+from stateplan.runtime.spark.class_archive import archive_options
+from tests.cli.class_logs import loaded_classes, logging_classes
 from tests.support.command import Command
 
 pytestmark = pytest.mark.spark
@@ -76,22 +78,31 @@ def test_malformed_input_names_file_and_line() -> None:
     assert "Traceback" not in run.stderr
 
 
-def test_control_c_ends_an_unbounded_job() -> None:
+def test_control_c_ends_an_unbounded_job(in_a_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its JVM takes its classes from the archive, as that of every job does."""
+    if not archive_options(os.environ):  # make setup could not write it
+        monkeypatch.setenv("XDG_CACHE_HOME", str(in_a_folder))
+        done = process("archive-classes")
+        assert done.returncode == 0, done.stderr
+    log = in_a_folder / "classes.log"
     script = """
         CREATE TABLE numbers (x INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100');
         CREATE TABLE nowhere (x INT) WITH ('connector' = 'blackhole');
         INSERT INTO nowhere SELECT x FROM numbers;
     """
-    process = subprocess.Popen(command("sql", "-e", script), stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stderr is not None
+    sql = command("sql", logging_classes(log), "-e", script)
+    job = subprocess.Popen(sql, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    assert job.stderr is not None
     try:
-        for line in process.stderr:
+        for line in job.stderr:
             if line.startswith("batch"):
                 break
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the job
-        _, rest = process.communicate(timeout=120)
+        os.killpg(job.pid, signal.SIGINT)  # as a terminal does: to every process of the job
+        _, rest = job.communicate(timeout=120)
     finally:
-        process.kill()
-    assert process.returncode == ExitCode.INTERRUPTED
+        job.kill()
+    assert job.returncode == ExitCode.INTERRUPTED
     assert rest.splitlines()[-1].startswith("stopped: batch")
     assert "Traceback" not in rest
+    archived, others = loaded_classes(log)
+    assert archived > others
