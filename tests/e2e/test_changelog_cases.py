@@ -17,6 +17,7 @@ from tests.support.local import printed
 CASES = Path(__file__).parent / "cases"
 
 
+@pytest.mark.halved
 @pytest.mark.parametrize("step", [1, 3, 1000])
 @pytest.mark.parametrize("name", sorted(p.name for p in CASES.iterdir()))
 def test_rows_like_flink(name: str, step: int, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.support.local import fold, printed
 from tests.support.long_runs import LONG, share
 
 WITH_ROWS = share([case for case in golden_cases() if case.rows is not None], 2, lambda case: case.subject)
-"""The first case of each subject, and every second one after it. All plans are compared with those of Flink."""
+"""The first case of each subject, and every second one after it; all of them in a long run."""
 SPLITS = ((5, 2), (9, 4), (6, 1))
 """Rows per micro-batch, and key groups."""
 

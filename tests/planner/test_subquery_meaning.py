@@ -17,7 +17,7 @@ from stateplan.session.environment import TableEnvironment
 from stateplan.session.script import Inserts, read_script
 from tests.support.cases import Case, replay_script
 from tests.support.local import fold, printed
-from tests.support.long_runs import LONG
+from tests.support.long_runs import LONG, share
 
 ROWS = Path(__file__).parent / "golden_rows"
 COLUMNS = "a INT, b BIGINT, c STRING, d DOUBLE, e DECIMAL(10, 2), f TIMESTAMP(3), g BOOLEAN"
@@ -170,7 +170,7 @@ def ways() -> Iterator[tuple[str, str, int]]:
             yield query, same, step
 
 
-@pytest.mark.parametrize(("query", "same", "step"), list(ways()))
+@pytest.mark.parametrize(("query", "same", "step"), share(ways(), 2))
 def test_rows_equal_sqlites(query: str, same: str, step: int, sqlite: sqlite3.Connection, tmp_path: Path) -> None:
     environment = TableEnvironment.create()
     *before, last = read_script(replay_script(Script(query), tmp_path, step))

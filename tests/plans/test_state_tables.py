@@ -24,7 +24,7 @@ from stateplan.runtime.state.keyed_state import KeyedState
 from stateplan.runtime.state.runs import TOMBSTONE
 from tests.plans.shown_state import GROUPS, Query, Shown
 from tests.runtime.ttl.ttl_plays import KINDS, ROW, TWO, compiled
-from tests.support.long_runs import LONG
+from tests.support.long_runs import LONG, share
 
 TUMBLE = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '5' SECOND))"
 SESSION = "TABLE(SESSION(TABLE a PARTITION BY k, DESCRIPTOR(ts), INTERVAL '3' SECOND))"
@@ -123,7 +123,7 @@ def texts(frame: pl.DataFrame, names: list[str]) -> list[str]:
     return sorted(map(repr, frame.select(names).iter_rows()))
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", share(QUERIES, 2))
 def test_a_state_table_has_the_rows_of_the_state(name: str, tmp_path: Path) -> None:
     shown = Shown(tmp_path, QUERIES[name], batches=9 if LONG else 6)
     reader = shown.open()
