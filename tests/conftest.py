@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-_EXAMPLES = 100 if LONG else 25
+_EXAMPLES = 100 if LONG else 15
 settings.register_profile("dev", max_examples=_EXAMPLES, deadline=None)
 settings.register_profile("ci", max_examples=_EXAMPLES, deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("thorough", max_examples=2000, deadline=None)

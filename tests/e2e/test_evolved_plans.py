@@ -16,6 +16,7 @@ from stateplan.common.errors import CheckpointError, DataError
 from stateplan.evolution import evolve, history
 from stateplan.plans.state.reader import CheckpointReader
 from stateplan.runtime.spark.tweaks import OFF
+from tests.support.long_runs import LONG
 from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
 
 pytestmark = pytest.mark.spark
@@ -105,7 +106,7 @@ def test_state_follows_from_the_rows_of_a_join_though_their_history_is_gone(shop
     assert shop.holds("targets_kept") == Counter({row: n for row, n in counts.items() if n})
 
 
-@pytest.mark.parametrize("off", ["", "stored-state"])
+@pytest.mark.parametrize("off", ["", "stored-state"] if LONG else [""])
 def test_state_that_stays_is_carried_beside_other_state_of_its_level(off: str, shop: Shop) -> None:
     """And into other partitions, and to another level of Spark's, which counts from the last one."""
     name = f"beside_{off or 'copied'}".replace("-", "_")

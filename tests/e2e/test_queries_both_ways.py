@@ -23,7 +23,7 @@ from stateplan.session.script import ScriptStatement, read_script
 from tests.planner.row_cases import ROWS, RowCase
 from tests.support.cases import replay_script
 from tests.support.golden import golden_cases
-from tests.support.long_runs import LONG
+from tests.support.long_runs import LONG, share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,7 +125,7 @@ def left(found: Mapping[str, int]) -> dict[str, int]:
     return {row: count for row, count in rows.items() if count}
 
 
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize("kind", share(QUERIES, 2))
 def test_the_same_changes(kind: str, folder: Path) -> None:
     found, batches = {}, {}
     for way, options in WAYS.items():

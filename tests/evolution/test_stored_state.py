@@ -15,6 +15,7 @@ from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint, spark_oper
 from stateplan.runtime.spark.repartition import copy_state
 from stateplan.session.environment import TableEnvironment
 from tests.runtime.state_jobs import NO_GRAPH, job
+from tests.support.long_runs import LONG
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +71,7 @@ def stored(spark: SparkSession, checkpoint: SparkCheckpoint, batch: int, operato
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("parallelism", [2, 3])
+@pytest.mark.parametrize("parallelism", [2, 3] if LONG else [3])
 def test_stored_state_moves_to_another_level(spark: SparkSession, tmp_path: Path, parallelism: int) -> None:
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "1.json").write_text("".join(json.dumps({"k": n % 20}) + "\n" for n in range(30)))
