@@ -20,6 +20,7 @@ from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import LAST_PREFIX, RunInfo
 from tests.runtime.memory_state import ttls
+from tests.support.long_runs import LONG
 
 MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns(dict.fromkeys(("k", "e", "v", "w"), pl.Int64())))
 POINT = StateTable("point", 0, ("k",), ("k",), own_columns({"k": pl.Int64(), "v": pl.Int64()}))
@@ -170,19 +171,20 @@ def test_no_micro_batch_moves_many_rows_and_a_lookup_searches_few_parts() -> Non
 
 
 def test_huge_runs_are_merged_in_steps() -> None:
-    store, moved, everything = MemoryRunStore(), [], pl.DataFrame({"k": range(30_000)})
+    size, writes = (10_000, 600) if LONG else (5_000, 300)
+    store, moved, everything = MemoryRunStore(), [], pl.DataFrame({"k": range(3 * size)})
     for n in range(3):
-        write(store, np.arange(n * 10_000, (n + 1) * 10_000), n)
+        write(store, np.arange(n * size, (n + 1) * size), n)
     huge = {p.run for p in parts_of(store, POINT)}
     with small_steps(64):
-        for n in range(3, 600):
+        for n in range(3, writes):
             moved.append(write(store, np.array([n % 7]), n).stats.merged_rows)
             if n % 100 == 0:
                 found = KeyedState(store, RunCache(None), [POINT], "t").lookup(POINT, everything, n, 0)
-                assert found.height == 30_000
+                assert found.height == 3 * size
         check_structure(store, POINT)
     assert max(moved) <= 10 * 64
-    assert 30_000 < sum(moved) < 60_000
+    assert 3 * size < sum(moved) < 6 * size
     assert not huge & {p.run for p in parts_of(store, POINT)}
 
 
