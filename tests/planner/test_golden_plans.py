@@ -1,5 +1,4 @@
-"""Every plan is Flink's: scripts that Flink 2.3 compiled, and the plans it made of them. Without ``STATEPLAN_LONG``, of
-each subject every second one."""
+"""Every plan is Flink's: scripts that Flink 2.3 compiled, and the plans it made of them."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ import pytest
 from tests.planner.plan_comparison import check
 from tests.support.cases import IN_SCOPE, Case
 from tests.support.golden import FOLDER, GoldenCase, golden_cases, plans, tree_of
-from tests.support.long_runs import share
 
 LEFT_OUT = {"process_tables": {"state"}, "interval_join": {"state"}, "decorrelated_keys": {"leftUpsertKeys"}}
 """What is not compared, by subject. Flink gives a hint on an interval join, and the states of process table functions,
@@ -22,7 +20,7 @@ AS_FLINK = ("as_flink", "window_rank")
 """Subjects whose plans in Flink have faults that are corrected here."""
 
 
-@pytest.mark.parametrize("case", share(golden_cases(), 2, lambda case: case.subject), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", golden_cases(), ids=lambda case: case.name)
 def test_plan_equals_flinks(case: GoldenCase) -> None:
     faults = "SET 'table.optimizer.flink-faults' = 'as-flink';\n" if case.subject in AS_FLINK else ""
     check(faults + case.script, case.plan, LEFT_OUT.get(case.subject, ()))
