@@ -75,22 +75,21 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
         replace(c, args=tuple(field_map[a] for a in c.args), filter=field_map[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
     )
+    merged_aggregate = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
     if isinstance(rel, GroupWindowAggregate):
-        if group != sorted(set(group)):
-            return None
+        assert isinstance(merged_aggregate, GroupWindowAggregate)
         read = {field_map[i] for i in used_fields}
         if isinstance(project.input, Filter) and not read >= {*field_map.values()}:
             return None  # what a dropped call read stays where it was
-        return replace(rel, input=project.input, group=tuple(group), calls=calls, time=field_map[rel.time])
-    merged_aggregate = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
+        merged_aggregate = replace(merged_aggregate, time=field_map[rel.time])
     if list(merged_aggregate.group) == group:
         return merged_aggregate
-    width, names = len(merged_aggregate.group), field_names(rel)[len(group) :]
+    width, names = len(merged_aggregate.group), field_names(rel)[len(group) : len(group) + len(calls)]
     if width == len(group):
         merged_aggregate = replace(
             merged_aggregate, calls=tuple(replace(c, name=n) for c, n in zip(calls, names, strict=True))
         )
-    order = [*(merged_aggregate.group.index(g) for g in group), *range(width, width + len(calls))]
+    order = [*(merged_aggregate.group.index(g) for g in group), *range(width, merged_aggregate.width)]
     return Project(
         merged_aggregate,
         tuple(refs_to(merged_aggregate, order)),
