@@ -25,6 +25,7 @@ from stateplan.planner.algebra.relations import (
     refs_to,
     replace_inputs,
     some_fields,
+    unique_names,
 )
 from stateplan.planner.algebra.table_functions import FunctionCorrelate
 from stateplan.planner.algebra.temporal import TemporalJoin, WatermarkAssigner
@@ -288,8 +289,8 @@ def to_named_calcs(rel: Rel) -> Rel:
     """As :func:`to_calcs`. Each calc also records the names of the fields of its input, which its description shows."""
     calc = _as_calc(rel)
     if calc is None:
-        if isinstance(rel, OverAggregate) and isinstance(rel.input, Calc) and is_trivial(rel.input):
-            rel = replace(rel, input_names=rel.input.input_names)
+        if isinstance(rel, OverAggregate):
+            rel = replace(rel, input_names=_names_of_trivial(rel.input), physical=True)
         return replace_inputs(rel, [to_named_calcs(i) for i in rel.inputs])
     if calc.input_names is None:
         calc = replace(calc, input_names=tuple(field_names(calc.input)))
@@ -300,8 +301,15 @@ def to_named_calcs(rel: Rel) -> Rel:
             calc = replace(merged_calc, input_names=merged_calc.input_names or tuple(field_names(below.input)))
         else:
             break
-    calc = replace(calc, input=to_named_calcs(calc.input))
+    calc = replace(calc, input=to_named_calcs(calc.input), names=tuple(unique_names(calc.names)))
     return calc.input if is_trivial(calc) else calc
+
+
+def _names_of_trivial(rel: Rel) -> tuple[str, ...] | None:
+    """What a trivial calc calls the fields of its input, each by a name of its own; None for any other relation."""
+    if not isinstance(rel, Calc) or not is_trivial(rel) or rel.input_names is None:
+        return None
+    return tuple(unique_names(rel.input_names))
 
 
 def push_calc_past_normalize(rel: Rel) -> Rel | None:

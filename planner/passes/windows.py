@@ -105,7 +105,7 @@ def _below(rel: Project) -> tuple[Rel, list[Rex]]:
         fields[e.index][0] if isinstance(e, InputRef) and e.index not in window_fields else f"${i}"
         for i, e in enumerate(level)
     ]
-    return Project(rel.input, tuple(level), tuple(names)), level
+    return Project(rel.input, tuple(level), tuple(unique_names(names))), level
 
 
 def _window_over(below: Rel, level: Sequence[Rex], overs: Sequence[Over]) -> Window | OverAggregate:
