@@ -59,6 +59,8 @@ def merge_filters(rel: Rel) -> Rel | None:
 
 
 def filter_through_project(rel: Rel) -> Rel | None:
+    """A filter on what a projection computes filters below it. It is not simplified there, as in Flink: it first makes
+    an inner join of an outer one, the keys of which are not NULL then."""
     if not isinstance(rel, Filter) or not isinstance(rel.input, Project):
         return None
     project = rel.input
@@ -67,7 +69,7 @@ def filter_through_project(rel: Rel) -> Rel | None:
     if not all(is_deterministic(project.exprs[i]) for i in input_refs(rel.condition)):
         return None
     condition = substitute(rel.condition, project.exprs)
-    return replace(project, input=filtered(project.input, [condition]))
+    return replace(project, input=Filter(project.input, condition))
 
 
 def filter_through_aggregate(rel: Rel) -> Rel | None:
