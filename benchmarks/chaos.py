@@ -373,11 +373,13 @@ class Storm:
 
 
 def schedule(states: Iterable[StateTtl], instants: dict[int, int]) -> dict[int, dict[str, int]]:
-    """Instant -> the TTLs that hold from it on; ``instants`` has how many had been played after each micro-batch."""
+    """Instant -> the TTLs that hold from it on; ``instants`` has how many had been played after each micro-batch, but
+    for those that play none, such as one that ends event time."""
     found: dict[int, dict[str, int]] = {}
     for state in states:
         for setting in state.settings:
-            found.setdefault(instants[setting.since - 1] if setting.since else 0, {})[state.name] = setting.ttl
+            since = max((count for batch, count in instants.items() if batch < setting.since), default=0)
+            found.setdefault(since, {})[state.name] = setting.ttl
     return dict(sorted(found.items()))
 
 
