@@ -87,9 +87,10 @@ def set_up(spark: SparkSession, said: list[str]) -> Tweaks:
 
 
 @pytest.fixture
-def set_up_again(spark: SparkSession) -> Iterator[None]:
+def set_up_again(spark: SparkSession, monkeypatch: Patch) -> Iterator[None]:
     """Later tests have the session as it was."""
     yield
+    monkeypatch.undo()
     adapt(spark, Tweaks({}))
 
 
