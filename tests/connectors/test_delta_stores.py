@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 import random
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from stateplan.common.errors import DataError, StateplanError
 from stateplan.connectors.delta.table import Location
-from tests.support.delta import drained, frame, sink_of, source_of, write
+from tests.support.delta import drained, frame, race, sink_of, source_of, write
 
 SECRET = "s3cr3t-that-nobody-sees"
 
@@ -66,23 +65,9 @@ def test_changes_are_merged(store: dict[str, str]) -> None:
 def test_of_writers_of_an_epoch_one_commits(store: dict[str, str]) -> None:
     path = "s3://bkt/raced"
     sink_of(path, **store).prepare(0)
-    failed: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            for uid, epoch in (("same", 0), (str(number), 0), ("same", 1)):
-                sink = sink_of(path, uid=uid, **store)
-                sink.commit([sink.write(frame((epoch, uid)), epoch, "p")], epoch)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    failures = race(lambda uid: sink_of(path, uid=uid, **store))
     # A writer that is behind finds a later micro-batch of the job.
-    assert {getattr(error, "code", repr(error)) for error in failed} <= {"RUN176"}
+    assert {getattr(error, "code", repr(error)) for error in failures} <= {"RUN176"}
     rows = sorted(drained(source_of(path, **store))[0], key=repr)
     assert [row for row in rows if row[1] == "same"] == [(0, "same"), (1, "same")]
     assert len(rows) == len(set(rows))

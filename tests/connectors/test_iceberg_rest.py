@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +27,7 @@ from stateplan.session.environment import TableEnvironment
 from tests.connectors.catalog_queries import collected, fails, rows
 from tests.connectors.iceberg_tables import drained, sink_of, source_of
 from tests.connectors.rest_catalog import DATABASE, RestServer, rest_server
-from tests.support.delta import frame, write
+from tests.support.delta import frame, race, write
 
 KEYED = "k BIGINT NOT NULL, v STRING"
 
@@ -156,21 +155,7 @@ def test_a_commit_whose_answer_is_lost(lake: Lake, monkeypatch: pytest.MonkeyPat
 
 def test_writers_over_rest_at_the_same_time(lake: Lake) -> None:
     lake.sink().prepare(0)
-    failures: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            for uid, epoch in (("same", 0), (str(number), 0), ("same", 1)):
-                sink = lake.sink(uid=uid)
-                sink.commit([sink.write(frame((epoch, uid)), epoch, "p")], epoch)
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    failures = race(lambda uid: lake.sink(uid=uid))
     # A writer that is behind finds a later micro-batch of the job.
     assert all(isinstance(error, RunError) and error.code == "RUN182" for error in failures), failures
     stored = lake.rows()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +23,7 @@ from stateplan.session.environment import TableEnvironment
 from tests.connectors.catalog_queries import collected, fails, rows
 from tests.connectors.iceberg_tables import drained, sink_of, source_of
 from tests.connectors.object_store import client, credentials_demanded
-from tests.support.delta import frame, write
+from tests.support.delta import frame, race, write
 
 KEYED = "k BIGINT NOT NULL, v STRING"
 SECRET = "s3cr3t-that-nobody-sees"
@@ -235,23 +234,9 @@ def test_tables_of_glue(object_server: dict[str, str], monkeypatch: pytest.Monke
 
 def test_writers_to_a_store_at_the_same_time(lake: Lake) -> None:
     lake.sink().prepare(0)
-    failed: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            for uid, epoch in (("same", 0), (str(number), 0), ("same", 1)):
-                sink = lake.sink(uid=uid)
-                sink.commit([sink.write(frame((epoch, uid)), epoch, "p")], epoch)
-        except BaseException as error:
-            failed.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    failures = race(lambda uid: lake.sink(uid=uid))
     # A writer that is behind finds a later micro-batch of the job.
-    assert all(isinstance(error, RunError) and error.code == "RUN182" for error in failed), failed
+    assert all(isinstance(error, RunError) and error.code == "RUN182" for error in failures), failures
     found = lake.rows()
     assert [row for row in found if row[1] == "same"] == [(0, "same"), (1, "same")]
     assert len(found) == len(set(found))

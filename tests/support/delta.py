@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,31 @@ def frame(*rows: tuple[Any, ...], columns: str = COLUMNS, kinds: Sequence[int] |
 def log(path: object, version: int) -> list[dict[str, Any]]:
     text = (Path(str(path)) / "_delta_log" / f"{version:020d}.json").read_text()
     return [json.loads(line) for line in text.splitlines()]
+
+
+def race(sink_of: Callable[[str], Sink]) -> list[BaseException]:
+    """Three writers at the same time, each with a sink for each micro-batch: two micro-batches of one job, the same in
+    all writers, and one of a job of its own. A row is the number of its micro-batch and the uid of its sink.
+
+    Args:
+        sink_of: the sink with a uid.
+
+    Returns:
+        What writers failed with.
+    """
+    failures: list[BaseException] = []
+
+    def run(number: int) -> None:
+        try:
+            for uid, epoch in (("same", 0), (str(number), 0), ("same", 1)):
+                sink = sink_of(uid)
+                sink.commit([sink.write(frame((epoch, uid)), epoch, "p")], epoch)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return failures
