@@ -244,12 +244,12 @@ class GroupingBinder(ExpressionBinder):
         result = function.infer(
             [o.type for o in operands], place, grouped=self.group_count > 0, filtered=condition is not None
         )
-        if name == "COUNT" and not distinct and operands:
-            operands = [o for o in operands if o.type.nullable]
-        args = tuple(self.input.add(o) for o in operands)
+        args = [self.input.add(o) for o in operands]
+        if name == "COUNT" and not distinct:
+            args = [a for a in args if self.input.exprs[a].type.nullable]
         aggregate_call = AggCall(
             function.plan_name,
-            args,
+            tuple(args),
             result,
             None,
             distinct,
@@ -323,16 +323,33 @@ class GroupingBinder(ExpressionBinder):
 
     def build(self, hint: InputHint | None, place: Place) -> Rel:
         """The aggregate over its projection, once all expressions are bound: its keys, then its calls."""
-        below: Rel = self.rel
-        if self.input.exprs:
-            input_names = self.input.names if self.window is None else [None] * len(self.input.exprs)
-            names = project_names(self.input.exprs, input_names, self.rel, through_casts=False)
-            bare = is_identity(self.input.exprs, self.rel) and names == field_names(self.rel)
-            if not bare or self.window is not None:
-                below = Project(self.rel, tuple(self.input.exprs), tuple(names))
+        below = self._projection()
         if self.window is not None:
             return self._of_windows(self.window, below, hint, place)
         return aggregated(below, self.group_count, self.sets, self.calls, hint, place)
+
+    def _projection(self) -> Rel:
+        """The keys and operands below the aggregate, without those that no call reads, such as the operand of COUNT(1).
+        The other fields keep the numbers in their names (Calcite's ``RelBuilder``). Fields below a window are numbered
+        anew (Flink's ``LogicalWindowAggregateRuleBase``)."""
+        exprs, names = self.input.exprs, self.input.names
+        if not exprs:
+            return self.rel
+        all_names = project_names(exprs, names, self.rel, through_casts=False)
+        if self.window is None and is_identity(exprs, self.rel) and all_names == field_names(self.rel):
+            return self.rel
+        used = {*range(self.group_count), *(a for c in self.calls for a in (*c.args, c.filter) if a >= 0)}
+        places = {old: new for new, old in enumerate(sorted(used))}
+        self.calls = [
+            replace(c, args=tuple(places[a] for a in c.args), filter=places.get(c.filter, -1)) for c in self.calls
+        ]
+        read = [exprs[i] for i in places]
+        if not read:
+            return self.rel
+        if self.window is not None:
+            all_names = project_names(read, [None] * len(read), self.rel, through_casts=False)
+            return Project(self.rel, tuple(read), tuple(all_names))
+        return Project(self.rel, tuple(read), tuple(all_names[i] for i in places))
 
     def _of_windows(self, window: GroupWindow, below: Rel, hint: InputHint | None, place: Place) -> Rel:
         """The aggregate by windows, and a projection to what expressions are bound over: keys, with the window in its
