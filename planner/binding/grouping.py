@@ -338,8 +338,8 @@ class GroupingBinder(ExpressionBinder):
         all_names = project_names(exprs, names, self.rel, through_casts=False)
         if self.window is None and is_identity(exprs, self.rel) and all_names == field_names(self.rel):
             return self.rel
-        used = {*range(self.group_count), *(a for c in self.calls for a in (*c.args, c.filter) if a >= 0)}
-        places = {old: new for new, old in enumerate(sorted(used))}
+        fields = {*range(self.group_count), *(a for c in self.calls for a in (*c.args, c.filter) if a >= 0)}
+        places = {old: new for new, old in enumerate(sorted(fields))}
         self.calls = [
             replace(c, args=tuple(places[a] for a in c.args), filter=places.get(c.filter, -1)) for c in self.calls
         ]

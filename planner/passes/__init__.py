@@ -115,6 +115,7 @@ from stateplan.planner.passes.set_operations import (
     set_operation_to_join,
     union_to_distinct,
 )
+from stateplan.planner.passes.shared_names import share_names
 from stateplan.planner.passes.simplify import (
     answer_mean_of_nothing,
     prune_empty,
@@ -475,7 +476,7 @@ def optimize(sink: Sink, options: Options) -> Optimized:
             run on a stream. Errors without a place of their own have that of the sink.
     """
     row_by_row = works_row_by_row(sink)
-    plan: Physical = _run(PHASES, sink, without_mini_batches(options) if row_by_row else options)
+    plan: Physical = _run(PHASES, share_names(sink, sink), without_mini_batches(options) if row_by_row else options)
     return Optimized(joins_by_mini_batches(plan.rel, options), row_by_row)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stateplan.planner.algebra.relations import Rel, replace_inputs, walk
+from stateplan.planner.passes.shared_names import share_names
 
 Rule: TypeAlias = Callable[[Rel], "Rel | None"]
 
@@ -59,7 +60,7 @@ def collection(rel: Rel, rules: Sequence[Rule]) -> Rel:
         new_rel = _apply_one(rel, rules, settled)
         if new_rel is None:
             return rel
-        rel = new_rel
+        rel = share_names(new_rel, rel)
     raise AssertionError(f"the rules {rules} do not come to an end")
 
 

@@ -1,7 +1,7 @@
 """Golden cases of the planner: SQL, the plan that Flink 2.3 compiled, and where known the rows that its job left.
 
 ``tests/planner/cases`` has a text file per subject, and beside it the plans themselves, their nodes one a line.
-See the README there for the format. ``python -m tests.support.golden`` lists, shows, adds and removes cases.
+See the README there for the format. ``python -m tests.support.golden`` lists, shows and adds cases.
 """
 
 from __future__ import annotations
