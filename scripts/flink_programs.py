@@ -1,8 +1,10 @@
 """Runs Flink's own test programs in four ways and writes the page ``flink-programs.md``.
 
-``python -m scripts.flink_programs [REFERENCE]`` runs every program of the operators this project has (see
-``tests/e2e/programs.py``) and writes the table. REFERENCE is the folder of the reference material, by default
-``../shared/flink``.
+    python -m scripts.flink_programs [REFERENCE] [--only TEXT]
+
+runs every program of the operators that this project has (see ``tests/e2e/programs.py``). REFERENCE is the folder of
+the reference material, by default ``../shared/flink``. With ``--only``, it runs the programs whose names have TEXT, and
+prints the table without writing the page. Exit code 1 when the list of failing programs is wrong about one.
 """
 
 from __future__ import annotations
@@ -11,7 +13,11 @@ import sys
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from benchmarks.harness import run
 from scripts.pages import page_path
 from stateplan.common.errors import StateplanError
 from tests.e2e.programs import WAYS, Program, failing, programs
@@ -46,12 +52,15 @@ def passes(program: Program, way: str) -> bool:
             return False
 
 
-def main() -> int:
+def main(reference: Annotated[Path, typer.Argument()] = ROOT.parent / "shared" / "flink", only: str = "") -> int:
     """Writes the page; 1 when a program does not do what the list of failing ones says."""
-    shared = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT.parent / "shared" / "flink"
+    if not (reference / "index.json").is_file():
+        raise typer.BadParameter(f"no reference material in {reference}: it has no index.json")
     counts: dict[str, dict[str, list[int]]] = defaultdict(lambda: {way: [0, 0] for way in WAYS})
     listed, reasons, wrong = failing(), [], []
-    for program in programs(shared):
+    for program in programs(reference):
+        if only not in program.label:
+            continue
         for way in program.ways:
             passed = passes(program, way)
             counts[program.program_class][way][0] += passed
@@ -67,7 +76,8 @@ def main() -> int:
         lines.append(f"| {name} | " + " | ".join(f"{ways[w][0]} of {ways[w][1]}" for w in WAYS) + " |")
     if reasons:
         lines += ["", "Failing programs:", "", "| class | program | way | reason |", "|---|---|---|---|", *reasons]
-    REPORT.write_text(HEAD + "\n".join(lines) + "\n")
+    if not only:
+        REPORT.write_text(HEAD + "\n".join(lines) + "\n")
     print("\n".join(lines))
     for label in wrong:
         print(f"the list of failing programs is wrong about {label}", file=sys.stderr)
@@ -75,4 +85,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main, __doc__)

@@ -10,11 +10,13 @@ import re
 import tempfile
 from pathlib import Path
 
+from benchmarks.harness import run
 from scripts.pages import page_path
 from tests.editor.session_steps import RECORD, SCRIPT, play, readable, to_lines
 
 
 def main() -> None:
+    """Plays the session, and writes its messages and its page."""
     with tempfile.TemporaryDirectory() as folder:
         messages = play(Path(folder))
     RECORD.write_text(to_lines(messages), "utf-8")
@@ -27,4 +29,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(main, __doc__)

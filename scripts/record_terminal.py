@@ -1,15 +1,20 @@
-"""Types the pages that show a terminal, and writes into them what is shown: ``python -m scripts.record_terminal``.
+"""Types the pages that show a terminal, and writes into them what is shown.
 
-Arguments name some of the pages. See ``tests/docs/walkthrough.py`` for how such a page is written.
+    python -m scripts.record_terminal [NAME ...]
+
+Names choose some of the pages. See ``tests/docs/walkthrough.py`` for how such a page is written.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
+
+from benchmarks.harness import run
 from scripts.pages import page_path
 from tests.docs.walkthrough import Walkthrough
 
@@ -18,7 +23,11 @@ PAGES = {"tutorial": 150, "tutorial-stream": 220, "sql-client": 80, "changing-a-
 """Each page, with the columns of its terminal."""
 
 
-def main(names: Sequence[str]) -> None:
+def main(names: Annotated[list[str] | None, typer.Argument(metavar="NAME")] = None) -> None:
+    """Types the pages that are named, or all of them."""
+    unknown = sorted(set(names or ()) - set(PAGES))
+    if unknown:
+        raise typer.BadParameter(f"no page '{unknown[0]}' with a terminal; one of {', '.join(PAGES)}")
     for name in names or PAGES:
         page = page_path(name)
         with tempfile.TemporaryDirectory() as folder:
@@ -39,4 +48,4 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    run(main, __doc__)
