@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -52,11 +53,39 @@ def package_files() -> list[str]:
     return [n for n in names if n.split("/")[0] in ROOMS]
 
 
+@dataclass(frozen=True)
+class Code:
+    """What the rules ask about a file.
+
+    Attributes:
+        imports: import statements, those inside functions included.
+        functions: name, line and number of lines of each function.
+        probes: whether it calls ``getattr`` or ``hasattr``.
+        spark: what it names of Spark's inside (:func:`spark_names`).
+    """
+
+    imports: tuple[ast.Import | ast.ImportFrom, ...]
+    functions: tuple[tuple[str, int, int], ...]
+    probes: bool
+    spark: tuple[tuple[int, str], ...]
+
+
 @cache
+def code_of(path: Path) -> Code:
+    """Each file is read once: the syntax trees of all files take too much memory to be kept, and seconds to make."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))))
+    functions = (n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    calls = (n.func for n in nodes if isinstance(n, ast.Call))
+    return Code(
+        tuple(n for n in nodes if isinstance(n, (ast.Import, ast.ImportFrom))),
+        tuple((n.name, n.lineno, (n.end_lineno or 0) - n.lineno + 1) for n in functions),
+        any(isinstance(called, ast.Name) and called.id in ("getattr", "hasattr") for called in calls),
+        tuple(spark_names(nodes)),
+    )
+
+
 def import_statements(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """Those inside functions included."""
-    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    return tuple(node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return code_of(path).imports
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -119,7 +148,7 @@ def import_graph() -> dict[str, set[str]]:
         modules["stateplan." + name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")] = ROOT / name
     graph: dict[str, set[str]] = {}
     for module, path in modules.items():
-        found = set()
+        found: set[str] = set()
         for node in import_statements(path):
             if isinstance(node, ast.Import):
                 found.update(alias.name for alias in node.names)
@@ -251,11 +280,10 @@ def test_no_file_is_too_long() -> None:
 def test_functions_are_short() -> None:
     """Under 60 lines, with docstring: small steps, each of which reads as one thought."""
     long = [
-        f"{name}:{node.lineno} {node.name} has {lines} lines"
+        f"{name}:{line} {function} has {lines} lines"
         for name in package_files()
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and (lines := (node.end_lineno or 0) - node.lineno + 1) >= 60
+        for function, line, lines in code_of(ROOT / name).functions
+        if lines >= 60
     ]
     assert not long, "\n".join(long)
 
@@ -286,12 +314,7 @@ PROBED = {
 def test_our_own_objects_are_not_probed() -> None:
     """An object of ours says what it is by its class: ``isinstance`` instead of ``getattr`` and ``hasattr``."""
     allowed = {name for names in PROBED.values() for name in names.split()}
-    probing = {
-        name
-        for name in package_files()
-        for node in ast.walk(ast.parse((ROOT / name).read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("getattr", "hasattr")
-    }
+    probing = {name for name in package_files() if code_of(ROOT / name).probes}
     assert probing <= allowed, sorted(probing - allowed)
 
 
@@ -304,10 +327,10 @@ SPARK_FILES = {"offsets", "commits", "sources", "state", "metadata"}
 """The same, as parts of a path."""
 
 
-def spark_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def spark_names(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
     """(line, name) of everything of Spark's inside that code names; comments and docstrings may."""
-    texts = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}
-    for node in ast.walk(tree):
+    texts = {id(n.value) for n in nodes if isinstance(n, ast.Expr)}
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in texts:
             if SPARK_INSIDE.fullmatch(node.value) or re.match(r"(py4j|org\.apache\.(spark|hadoop))\b", node.value):
                 yield node.lineno, node.value
@@ -326,14 +349,14 @@ def test_only_one_folder_knows_sparks_inside() -> None:
         f"{name}:{line} names {what}"
         for name in package_files()
         if not name.startswith("runtime/spark/")
-        for line, what in spark_names(ast.parse((ROOT / name).read_text(encoding="utf-8")))
+        for line, what in code_of(ROOT / name).spark
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def test_sparks_inside_is_noticed() -> None:
     code = 'frame._jdf\n"a" + "org.apache.spark.X"\nfolder / "commits"\nfrom py4j.protocol import Py4JError\n"""py4j"""'
-    assert {line for line, _ in spark_names(ast.parse(code))} == {1, 2, 3, 4}
+    assert {line for line, _ in spark_names(list(ast.walk(ast.parse(code))))} == {1, 2, 3, 4}
 
 
 def test_every_public_name_is_found() -> None:
