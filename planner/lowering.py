@@ -32,10 +32,7 @@ def lower(plans: Sequence[Physical], options: Mapping[str, str]) -> ExecGraph:
         PlanError: for a state TTL in ``options`` that is none.
         SqlError: SQL216, an identifier that two operators have.
     """
-    graph = _Graph(options)
-    for plan in plans:
-        graph.add(plan)
-    return graph.exec_graph()
+    return lower_traced(plans, options)[0]
 
 
 def lower_traced(plans: Sequence[Physical], options: Mapping[str, str]) -> tuple[ExecGraph, Mapping[int, Physical]]:
@@ -43,12 +40,17 @@ def lower_traced(plans: Sequence[Physical], options: Mapping[str, str]) -> tuple
     errors as :func:`lower`."""
     graph = _Graph(options)
     for plan in plans:
+        graph.earlier = len(graph.nodes)
         graph.add(plan)
     return graph.exec_graph(), graph.origins
 
 
 class _Graph:
-    """Makes the nodes of a plan."""
+    """Makes the nodes of a plan.
+
+    Attributes:
+        earlier: the number of nodes that sinks before the current one have made.
+    """
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self.lowering = Lowering(options)
@@ -59,6 +61,7 @@ class _Graph:
         self.ids_by_key: dict[str, int] = {}
         self.origins: dict[int, Physical] = {}
         self.identifiers: set[str] = set()
+        self.earlier = 0
 
     def exec_graph(self) -> ExecGraph:
         """The graph of all that was added."""
@@ -75,7 +78,7 @@ class _Graph:
         late = self._late_tables(kind, node, exec_node, [self.nodes[i - 1] for i in inputs])
         key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update, late])
         if shareable and key in self.ids_by_key:
-            return self.ids_by_key[key]
+            return self._again(self.ids_by_key[key], exec_node)
         identifier = kind.identifier(node.rel)
         if identifier is not None and identifier in self.identifiers:
             raise SqlError("SQL216", uid=identifier, place=node.rel.written_at)
@@ -87,6 +90,13 @@ class _Graph:
         self.origins[number] = node
         self.edges += [(i, number) for i in inputs]
         self.ids_by_key[key] = number
+        return number
+
+    def _again(self, number: int, exec_node: ExecNode) -> int:
+        """The id of a node that is there already. Of the names of its calls, Flink keeps the last ones in an INSERT,
+        and the first ones among INSERTs."""
+        if number > self.earlier:
+            self.nodes[number - 1] = exec_node.replace(id=number, stateplan=self.nodes[number - 1].stateplan)
         return number
 
     @staticmethod
