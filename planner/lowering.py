@@ -78,7 +78,7 @@ class _Graph:
         late = self._late_tables(kind, node, exec_node, [self.nodes[i - 1] for i in inputs])
         key = json.dumps([data if kind.named_calls else _nameless(data), inputs, node.update, late])
         if shareable and key in self.ids_by_key:
-            return self._again(self.ids_by_key[key], exec_node)
+            return self._existing_node(self.ids_by_key[key], exec_node)
         identifier = kind.identifier(node.rel)
         if identifier is not None and identifier in self.identifiers:
             raise SqlError("SQL216", uid=identifier, place=node.rel.written_at)
@@ -92,7 +92,7 @@ class _Graph:
         self.ids_by_key[key] = number
         return number
 
-    def _again(self, number: int, exec_node: ExecNode) -> int:
+    def _existing_node(self, number: int, exec_node: ExecNode) -> int:
         """The id of a node that is there already. Of the names of its calls, Flink keeps the last ones in an INSERT,
         and the first ones among INSERTs."""
         if number > self.earlier:
