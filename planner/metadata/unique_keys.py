@@ -143,7 +143,7 @@ def _keys(rel: Rel, upsert: bool) -> Keys:
     if isinstance(rel, Join):
         return _of_join(rel, upsert)
     if isinstance(rel, MultiJoin):
-        return _of_multi_join(rel, upsert)
+        return _of_multi_join(rel) if upsert else _NONE
     if isinstance(rel, LookupJoin) and any(k <= {f for f, _ in rel.keys} for k in unique_keys(rel.table)):
         return _keys(rel.input, upsert)
     return _NONE
@@ -306,21 +306,20 @@ def _of_join(join: Join, upsert: bool) -> Keys:
     return frozenset(out)
 
 
-def _of_multi_join(join: MultiJoin, upsert: bool) -> Keys:
-    """As for its joins one after the other, the changes in order by the common key only."""
+def _of_multi_join(join: MultiJoin) -> Keys:
+    """Upsert keys, as of its joins one after the other, where the changes are in order by the common key only. Flink
+    knows no unique keys of it."""
     from stateplan.planner.algebra.join_keys import common_keys, equal_fields
 
     join_keys, pairs, offsets = common_keys(join), equal_fields(join), join.offsets
-    join_key = frozenset(join_keys[0]) if upsert else frozenset()
-    out = _containing(_keys(join.sources[0], upsert), join_key)
+    out = _containing(upsert_keys(join.sources[0]), frozenset(join_keys[0]))
     for n, source in enumerate(join.sources[1:], 1):
-        right = _keys(source, upsert)
+        right = upsert_keys(source)
         equal_left = frozenset(offsets[i] + field for i, field, _ in pairs[n])
         equal_right = frozenset(own for _, _, own in pairs[n])
         left_unique = bool(pairs[n]) and any(k <= equal_left for k in out)
         right_unique = bool(pairs[n]) and any(k <= equal_right for k in right)
-        if upsert:
-            right = _containing(right, frozenset(join_keys[n]))
+        right = _containing(right, frozenset(join_keys[n]))
         source_keys = frozenset(frozenset(c + offsets[n] for c in k) for k in right)
         joint_keys = {a | b for a in out for b in source_keys}
         if right_unique:

@@ -158,9 +158,11 @@ def _input_spec(rel: Join, side: int) -> str:
 
 
 def _input_keys(rel: MultiJoin, source: Rel, keys: Sequence[int]) -> list[tuple[int, ...]]:
-    """The keys by which the join keeps the rows of an input. Flink takes unique ones, where changes may be out of
-    order."""
-    return join_input_keys(source, keys) if rel.takes_back else sorted_keys(unique_keys(source))
+    """The keys by which the join keeps the rows of an input: its unique ones. Flink takes also those where changes may
+    be out of order."""
+    unique = sorted_keys(unique_keys(source))
+    in_order = join_input_keys(source, keys) if rel.takes_back else unique
+    return [key for key in unique if key in in_order]
 
 
 class MultiJoinOperator(Operator[MultiJoin], of=MultiJoin, node=MultiJoinNode):

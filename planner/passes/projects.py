@@ -43,7 +43,7 @@ from stateplan.planner.expressions.ops import (
     walk,
 )
 from stateplan.planner.expressions.simplify import Simplifier, simplify_preserving_type
-from stateplan.planner.passes.build import typed_by
+from stateplan.planner.passes.build import filtered, typed_by
 
 # Merges a projection into the one below it, and drops projections that change nothing. What comes together is
 # simplified, as by any ``RelBuilder``, but constants are not evaluated any more.
@@ -87,7 +87,8 @@ def remove_trivial_project(rel: Rel) -> Rel | None:
 # Narrows the inputs of filters, joins and unions to the fields that are needed above.
 #
 # Source: Calcite's ``ProjectFilterTransposeRule`` and ``ProjectSetOpTransposeRule`` and Flink's
-# ``FlinkProjectJoinTransposeRule``, all on ``PushProjector`` (no expressions are moved, only fields).
+# ``FlinkProjectJoinTransposeRule``, all on ``PushProjector`` (no expressions are moved, only fields). It builds filters
+# anew, which may change the order of their conditions.
 
 
 def _has_window(exprs: Iterable[Rex]) -> bool:
@@ -109,7 +110,7 @@ def project_through_filter(rel: Rel) -> Rel | None:
         return None
     kept_fields = sorted(used_fields)
     field_map = {f: i for i, f in enumerate(kept_fields)}
-    filter_ = Filter(some_fields(below, kept_fields), remap(rel.input.condition, field_map))
+    filter_ = filtered(some_fields(below, kept_fields), [remap(rel.input.condition, field_map)])
     top = replace(rel, input=filter_, exprs=tuple(remap(e, field_map) for e in rel.exprs))
     return filter_ if is_identity(top.exprs, filter_) else top
 
