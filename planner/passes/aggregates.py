@@ -69,8 +69,10 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     group = [field_map[g] for g in rel.group]
     if row_size(project.input) > row_size(project) and not has_expressions and len(set(group)) == len(group):
         return None
-    if group != sorted(group) and isinstance(project.input, Filter):
-        return None
+    if isinstance(project.input, Filter) and (
+        group != sorted(group) or not {field_map[i] for i in used_fields} >= {*field_map.values()}
+    ):
+        return None  # also what a dropped call read stays where it was
     calls = tuple(
         replace(c, args=tuple(field_map[a] for a in c.args), filter=field_map[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
@@ -78,9 +80,6 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     merged_aggregate = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
     if isinstance(rel, GroupWindowAggregate):
         assert isinstance(merged_aggregate, GroupWindowAggregate)
-        read = {field_map[i] for i in used_fields}
-        if isinstance(project.input, Filter) and not read >= {*field_map.values()}:
-            return None  # what a dropped call read stays where it was
         merged_aggregate = replace(merged_aggregate, time=field_map[rel.time])
     if list(merged_aggregate.group) == group:
         return merged_aggregate
