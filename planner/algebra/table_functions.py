@@ -26,7 +26,8 @@ class FunctionCorrelate(Single):
     """Each row with the rows that ``call``, over its fields, gives for it; LEFT with NULLs if there are none.
 
     For UNNEST, ``correl`` is how the plan names the outer row, ``row`` the type it has there, and ``condition`` what
-    rows of the function have to meet, over their fields.
+    rows of the function have to meet, over their fields. Its fields have the names of the query, ``columns``, while
+    rules are applied (``named``), and mostly those of the function in the plan.
     """
 
     call: Call
@@ -35,6 +36,8 @@ class FunctionCorrelate(Single):
     correl: str = ""
     row: LogicalType | None = None
     condition: Rex | None = None
+    columns: tuple[str, ...] = ()
+    named: bool = True
 
     @property
     def is_unnest(self) -> bool:
@@ -51,20 +54,23 @@ class FunctionCorrelate(Single):
 
         return rewrite(self.call, outer)
 
-    def _keeps_names(self, condition: Rex) -> bool:
-        """Whether Flink keeps the names of the query when it has moved ``condition`` in: of the fields of rows, and of
-        a value that is constant then."""
+    def _keeps_names(self) -> bool:
+        """Whether the plan has the names of the query. Where Flink has moved a condition in, it keeps those of the
+        fields of rows, and of a value that is constant then."""
+        if self.join_type == "LEFT" and self.call.name == "UNNEST_ROWS_WITH_ORDINALITY":
+            return True
+        if self.condition is None:
+            return False
         if self.call.operands[0].type.children[0].root == "ROW":
             return True
-        terms = (set(map(type, t.children)) for t in conjunctions(condition) if kind(t) == "=")
+        terms = (set(map(type, t.children)) for t in conjunctions(self.condition) if kind(t) == "=")
         return {InputRef, Literal} in terms
 
     @property
     def fields(self) -> tuple[Field, ...]:
         result_fields = [(f.name, f.type) for f in self.call.type.fields]
-        if self.condition is not None and self.row is not None and self._keeps_names(self.condition):
-            names = [f.name for f in self.row.fields[self.input.width :]]
-            result_fields = [(n, t) for n, (_, t) in zip(names, result_fields, strict=False)]
+        if self.columns and (self.named or self._keeps_names()):
+            result_fields = [(n, t) for n, (_, t) in zip(self.columns, result_fields, strict=True)]
         if self.join_type == "LEFT":
             result_fields = [(n, t.as_nullable()) for n, t in result_fields]
         all_fields = [*self.input.fields, *result_fields]

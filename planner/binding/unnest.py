@@ -78,8 +78,9 @@ def bind_unnest(
     call = Call(element_type, (operand,), f"${name}$1")
     references = sum(isinstance(e, InputRef) for e in walk(operand))
     correl = correlations.referred(references) if references else ""
-    correlate = FunctionCorrelate(rel, call, kind, place, correl)
     title, columns = _alias_and_columns(node, element_type, operand.type.root == "MAP", source)
+    names = tuple(columns) if references else ()
+    correlate = FunctionCorrelate(rel, call, kind, place, correl, columns=names)
     require_free(title, scope, place_of(node, source))
     types = [t for _, t in correlate.fields[rel.width :]]
     joint_scope = scope.joined_with(Scope.of(source, Relation(title, tuple(zip(columns, types, strict=True)))))

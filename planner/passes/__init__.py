@@ -84,6 +84,7 @@ from stateplan.planner.passes.projects import (
     remove_trivial_project,
     to_calcs,
     to_named_calcs,
+    unnamed_function_fields,
 )
 from stateplan.planner.passes.python_functions import (
     split_python_calcs,
@@ -295,6 +296,7 @@ PHASES: tuple[Phase, ...] = (
     Phase("nothing from nothing", "collection", (prune_empty,)),
     Phase("joins on a common key", "whole", function=to_multi_joins),
     Phase("semi joins towards the sources", "collection", (semi_join_below_join,)),
+    Phase("names of functions", "sequence", (unnamed_function_fields,)),
     Phase(
         "projections towards the sources",
         "collection",

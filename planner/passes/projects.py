@@ -235,6 +235,11 @@ def project_through_window(rel: Rel) -> Rel | None:
     return replace(rel, input=narrow_table, exprs=tuple(remap(e, field_map) for e in rel.exprs))
 
 
+def unnamed_function_fields(rel: Rel) -> Rel | None:
+    """UNNEST gets the names of its function. What is above keeps those of the query."""
+    return replace(rel, named=False) if isinstance(rel, FunctionCorrelate) and rel.named else None
+
+
 # Joins chains of projections and filters into calcs.
 #
 # Source: Flink's ``FlinkCalcMergeRule`` and Calcite's ``ProjectToCalcRule``, ``FilterToCalcRule`` and
