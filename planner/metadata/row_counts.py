@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from stateplan.functions.rex import Literal, Rex
+from stateplan.functions.rex import InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import Aggregate, Calc, Filter, Join, Project, Rel, Scan, Sort, Union, Values
 from stateplan.planner.expressions.ops import conjunctions, disjunctions, kind
 from stateplan.planner.metadata.unique_keys import are_unique, unique_keys
@@ -67,6 +67,8 @@ def selectivity(condition: Rex) -> float:
     op = kind(condition)
     if isinstance(condition, Literal):
         return 1 if condition.value is True else 0
+    if isinstance(condition, InputRef):  # as if it were compared with TRUE
+        return _EQUAL
     if op == "AND":
         out = 1.0
         for c in conjunctions(condition):
