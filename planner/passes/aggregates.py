@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 
 from stateplan.common.settings import value
@@ -49,6 +49,21 @@ from stateplan.planner.metadata.window_properties import window_properties
 # Calcite's ``AggregateReduceFunctionsRule``; Flink chooses among them by cost.
 
 
+def _leaves_unread(rel: Aggregate | GroupWindowAggregate, used_fields: Set[int]) -> bool:
+    """Whether the projection below has fields that only dropped calls have read. They stay where they are, but for
+    windows of table functions, and where there is something to compute."""
+    assert isinstance(rel.input, Project)
+    exprs = rel.input.exprs
+    if isinstance(rel, Aggregate):
+        windows = window_properties(rel.input)
+        if windows is not None and windows.grouped_by(rel.group):
+            return False
+        if any(not isinstance(e, (InputRef, Literal)) for e in exprs):
+            return False
+    read = {e.index for i in used_fields if isinstance(e := exprs[i], InputRef)}
+    return not read >= {e.index for e in exprs if isinstance(e, InputRef)}
+
+
 def merge_aggregate_project(rel: Rel) -> Rel | None:
     """Aggregates straight over the input of a projection of which only picked fields are used, unless it does nothing
     but make rows smaller."""
@@ -69,10 +84,8 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     group = [field_map[g] for g in rel.group]
     if row_size(project.input) > row_size(project) and not has_expressions and len(set(group)) == len(group):
         return None
-    if isinstance(project.input, Filter) and (
-        group != sorted(group) or not {field_map[i] for i in used_fields} >= {*field_map.values()}
-    ):
-        return None  # also what a dropped call read stays where it was
+    if isinstance(project.input, Filter) and (group != sorted(group) or _leaves_unread(rel, used_fields)):
+        return None
     calls = tuple(
         replace(c, args=tuple(field_map[a] for a in c.args), filter=field_map[c.filter] if c.filter >= 0 else -1)
         for c in rel.calls
