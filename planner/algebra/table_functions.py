@@ -27,7 +27,7 @@ class FunctionCorrelate(Single):
 
     For UNNEST, ``correl`` is how the plan names the outer row, ``row`` the type it has there, and ``condition`` what
     rows of the function have to meet, over their fields. Its fields have the names of the query, ``columns``, while
-    rules are applied (``named``), and mostly those of the function in the plan.
+    rules are applied (``query_names``), and mostly those of the function in the plan.
     """
 
     call: Call
@@ -37,7 +37,7 @@ class FunctionCorrelate(Single):
     row: LogicalType | None = None
     condition: Rex | None = None
     columns: tuple[str, ...] = ()
-    named: bool = True
+    query_names: bool = True
 
     @property
     def is_unnest(self) -> bool:
@@ -69,7 +69,7 @@ class FunctionCorrelate(Single):
     @property
     def fields(self) -> tuple[Field, ...]:
         result_fields = [(f.name, f.type) for f in self.call.type.fields]
-        if self.columns and (self.named or self._keeps_names()):
+        if self.columns and (self.query_names or self._keeps_names()):
             result_fields = [(n, t) for n, (_, t) in zip(self.columns, result_fields, strict=True)]
         if self.join_type == "LEFT":
             result_fields = [(n, t.as_nullable()) for n, t in result_fields]

@@ -237,7 +237,7 @@ def project_through_window(rel: Rel) -> Rel | None:
 
 def unnamed_function_fields(rel: Rel) -> Rel | None:
     """UNNEST gets the names of its function. What is above keeps those of the query."""
-    return replace(rel, named=False) if isinstance(rel, FunctionCorrelate) and rel.named else None
+    return replace(rel, query_names=False) if isinstance(rel, FunctionCorrelate) and rel.query_names else None
 
 
 # Joins chains of projections and filters into calcs.
