@@ -420,7 +420,7 @@ class Simplifier:
         simplified = self.simplify(operand)
         if narrows(simplified.type, rex.type):
             return simplified
-        if lossless_cast(simplified) and simplified.type.kind is None:
+        if lossless_cast(simplified) and simplified.type.kind is None and _is_replaceable(simplified, rex.type):
             inner = simplified.children[0]
             return inner if narrows(inner.type, rex.type) else call("CAST", (inner,), rex.type)
         if isinstance(simplified, Literal):
@@ -468,10 +468,8 @@ class Simplifier:
         left, right = rex.children
         neutral = 0 if op in ("+", "-") else 1
         if op in ("+", "*") and _is_number(left, neutral):
-            return _ensure_type(right, rex.type) if narrows(right.type, rex.type) else rex
-        if _is_number(right, neutral):
-            return _ensure_type(left, rex.type) if narrows(left.type, rex.type) else rex
-        return rex
+            return _ensure_type(right, rex.type)
+        return _ensure_type(left, rex.type) if _is_number(right, neutral) else rex
 
     def _not_distinct(self, rex: Rex, unknown_as: NullAs) -> Rex:
         rex = self._generic(rex)
@@ -542,6 +540,10 @@ def _ordinary_equality(rex: Rex) -> Rex:
     return compare("=", *rex.children)
 
 
+_CHARACTERS = {"TINYINT": 4, "SMALLINT": 6, "INTEGER": 11, "BIGINT": 20, "FLOAT": 15, "DOUBLE": 24}
+"""Characters of the longest text of a number."""
+
+
 def lossless_cast(rex: Rex) -> bool:
     """Whether ``rex`` is a CAST that keeps every value apart."""
     if kind(rex) != "CAST":
@@ -552,8 +554,22 @@ def lossless_cast(rex: Rex) -> bool:
     if source.root in _INTEGER_ORDER and target.root in _INTEGER_ORDER:
         return _INTEGER_ORDER.index(source.root) <= _INTEGER_ORDER.index(target.root)
     if source.is_string and target.is_string:
-        return target.root == "VARCHAR" and (source.length or 1) <= (target.length or 1)
+        return target.root in ("VARCHAR", source.root) and (source.length or 1) <= (target.length or 1)
+    if source.is_numeric and target.is_string:
+        decimal = (source.precision or 0) + 1 + (source.scale + 1 if source.scale else 0)
+        return _CHARACTERS.get(source.root, decimal) <= (target.length or 1)
     return False
+
+
+def _is_replaceable(cast: Rex, target: LogicalType) -> bool:
+    """Whether a CAST to ``target`` may skip the lossless ``cast``. CHAR pads values, and another type may read the
+    text of a number otherwise than the number: Flink goes on with a CAST of numbers to timestamps, and then fails."""
+    source = cast.children[0].type
+    if source.root == "CHAR" and narrows(source, target):
+        return True
+    if cast.type.root == "CHAR" and target.root != "CHAR":
+        return False
+    return not (source.is_numeric and cast.type.is_string) or target.is_numeric or target.is_string
 
 
 def simplify_filter(predicates: Iterable[Rex]) -> Rex:

@@ -195,11 +195,6 @@ def _through(exprs: Sequence[Rex], keys: Keys) -> Keys:
     return frozenset(out)
 
 
-def keeps_values(cast: Rex) -> bool:
-    """Whether the CAST of a field keeps its values apart, and in their order."""
-    return lossless_cast(cast) and isinstance(cast.children[0], InputRef)
-
-
 _LENGTHS = {
     "BOOLEAN": 5,
     "TINYINT": 4,

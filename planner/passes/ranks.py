@@ -8,6 +8,7 @@ from stateplan.common.errors import Place, SqlError
 from stateplan.common.types import BIGINT
 from stateplan.connectors.registry import find_connector
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap
+from stateplan.functions.typerules import family
 from stateplan.planner.algebra.relations import (
     Calc,
     Filter,
@@ -40,7 +41,7 @@ from stateplan.planner.expressions.ops import (
     with_operands,
 )
 from stateplan.planner.expressions.search import expand_search
-from stateplan.planner.metadata.unique_keys import keeps_values, upsert_keys
+from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.passes.build import empty
 
 # ROW_NUMBER with a filter on it: the first rows of each partition.
@@ -278,11 +279,28 @@ def _below(order: Order, project: Project) -> Order | None:
     out = []
     for i, ascending, last in order:
         source = project.exprs[i]
-        inner = unwrap_cast(source)
-        if not isinstance(inner, InputRef) or (inner is not source and not keeps_values(source)):
+        field = source.children[0] if kind(source) == "CAST" and _keeps_order(source) else source
+        if not isinstance(field, InputRef):
             return None
-        out.append((inner.index, ascending, last))
+        out.append((field.index, ascending, last))
     return tuple(out)
+
+
+def _keeps_order(cast: Rex) -> bool:
+    """Whether values are in the same order before and after a CAST (Calcite's ``SqlCastFunction``, without the CASTs of
+    texts to times and BOOLEAN: these have another order than the texts)."""
+    before, after = family(cast.children[0].type), family(cast.type)
+    return before == after or (before, after) in _IN_ORDER
+
+
+_IN_ORDER = {
+    ("BOOLEAN", "CHARACTER"),
+    ("DATE", "CHARACTER"),
+    ("TIME", "CHARACTER"),
+    ("TIMESTAMP", "CHARACTER"),
+    ("DATE", "TIMESTAMP"),
+    ("TIMESTAMP", "DATE"),
+}
 
 
 def push_limit_into_scan(rel: Rel) -> Rel | None:
