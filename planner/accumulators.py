@@ -100,12 +100,13 @@ def collect_map(argument: LogicalType) -> LogicalType:
     return _structured("CollectAggFunction$CollectAccumulator", [("map", view)])
 
 
-def list_views(argument: LogicalType) -> LogicalType:
-    """LISTAGG of what may be retracted: values, and those retracted before they arrived."""
+def list_views(has_separator: bool) -> LogicalType:
+    """LISTAGG of what may be retracted: values, and those retracted before they arrived; the separator, where the call
+    has one."""
     view = _list_view(LogicalType("VARCHAR", False, length=2147483647))
-    return _structured(
-        "ListAggWithRetractAggFunction$ListAggWithRetractAccumulator", [("list", view), ("retractList", view)]
-    )
+    name = "ListAggWsWithRetract" if has_separator else "ListAggWithRetract"
+    separator = [("delimiter", "VARCHAR(2147483647)")] if has_separator else []
+    return _structured(f"{name}AggFunction${name}Accumulator", [("list", view), ("retractList", view), *separator])
 
 
 def percentile() -> LogicalType:

@@ -109,6 +109,8 @@ def _state_fields(call: AggCall, retract: bool, types: Sequence[LogicalType]) ->
     """Name and type of each accumulator of a call."""
     if not call.args:
         return [("count1", BIGINT)]
+    if call.function == "LISTAGG" and retract:
+        return [("listagg", list_views(has_separator=len(call.args) > 1))]
     return STATE_FIELDS[call.function](types[call.args[0]].as_nullable(), call.type.as_nullable(), retract)
 
 
@@ -120,7 +122,14 @@ def _sum_of(argument: LogicalType) -> LogicalType:
 
 
 def _extreme(name: str) -> _StateFields:
-    return lambda argument, result, retract: [(name, extreme(name, argument) if retract else argument)]
+    """Texts of any length have one function in Flink, so their accumulators have none."""
+
+    def fields(argument: LogicalType, result: LogicalType, retract: bool) -> list[Field]:
+        if retract:
+            return [(name, extreme(name, argument))]
+        return [(name, STRING if argument.is_string else argument)]
+
+    return fields
 
 
 def _arrays(argument: LogicalType, result: LogicalType, retract: bool) -> list[Field]:
@@ -136,9 +145,7 @@ STATE_FIELDS: dict[str, _StateFields] = {
     "AVG": lambda argument, result, retract: [("sum", _sum_of(argument)), ("count", BIGINT)],
     "MIN": _extreme("min"),
     "MAX": _extreme("max"),
-    "LISTAGG": lambda argument, result, retract: (
-        [("listagg", list_views(argument))] if retract else [("accDelimiter", STRING), ("concatAcc", STRING)]
-    ),
+    "LISTAGG": lambda argument, result, retract: [("accDelimiter", STRING), ("concatAcc", STRING)],
     "COLLECT": lambda argument, result, retract: [("collect", collect_map(argument))],
     "ARRAY_AGG": _arrays,
     "PERCENTILE": lambda argument, result, retract: [("percentile", percentile())],
