@@ -25,6 +25,7 @@ from stateplan.planner.algebra.relations import (
     Sort,
     Values,
     field_names,
+    is_identity,
     refs_to,
     replace_inputs,
     some_fields,
@@ -364,7 +365,7 @@ def _split(rel: Aggregate, buckets: int) -> Rel | None:
     if len(set(keys)) > 1:
         below, calls = _expanded(below, full, calls, keys)
     partial = Aggregate(below, full, tuple(calls), rel.hint, rel.place, "PARTIAL")
-    merge_calls = tuple(_merging(c, len(full) + i) for i, c in enumerate(calls))
+    merge_calls = tuple(_merging(c, len(full) + i, grouped=bool(rel.group)) for i, c in enumerate(calls))
     final = Aggregate(partial, tuple(range(len(rel.group))), merge_calls, rel.hint, rel.place, "FINAL")
     return _averages(rel, final)
 
@@ -380,10 +381,11 @@ def _bucketed(rel: Rel, hashed: Sequence[int], buckets: int) -> Project:
 
 
 def _parts(c: AggCall, rel: Aggregate) -> list[AggCall]:
-    """The calls of the partial level: AVG as sum and count."""
+    """The calls of the partial level, which has a row for each bucket: AVG as sum and count."""
     bare = replace(c, name=None)
     if c.function != "AVG":
-        return [bare]
+        may_be_null = c.filter >= 0 or any(rel.input.fields[a][1].nullable for a in c.args)
+        return [bare if may_be_null else replace(bare, type=c.type.not_null())]
     total = replace(bare, function="$SUM0", internal_name="$$SUM0$1", type=_sum_type(c, rel).not_null())
     count = replace(bare, function="COUNT", internal_name="$COUNT$1", type=_ID, syntax="FUNCTION_STAR")
     return [total, count]
@@ -427,36 +429,35 @@ def _expanded(
             flag = flags[numbers[k], c.filter] = len(exprs)
             exprs.append(test)
             output_names.append(f"$g_{numbers[k]}")
-        output_exprs.append(replace(c, filter=flag))
+        is_never_null = c.function in ("COUNT", "$SUM0")
+        output_exprs.append(replace(c, filter=flag, type=c.type if is_never_null else c.type.as_nullable()))
     return Project(expand, tuple(exprs), tuple(unique_names(output_names))), output_exprs
 
 
-def _merging(c: AggCall, position: int) -> AggCall:
+def _merging(c: AggCall, position: int, grouped: bool) -> AggCall:
     """The call of the final level over the result of ``c``."""
     name = "$SUM0" if c.function == "COUNT" else c.function
-    return AggCall(name, (position,), c.type, None, internal_name=f"${name}$1")
+    result = c.type if grouped or name == "$SUM0" else c.type.as_nullable()
+    return AggCall(name, (position,), result, None, internal_name=f"${name}$1")
 
 
 def _averages(rel: Aggregate, final: Aggregate) -> Rel:
-    """The fields of the aggregate that was split, AVG from sum and count."""
-    if all(c.function != "AVG" for c in rel.calls):
-        return final
+    """The fields of the aggregate that was split, with its types: AVG from sum and count."""
     fields = final.fields
     exprs: list[Rex] = refs_to(final, range(len(rel.group)))
     names = [n for n, _ in fields[: len(rel.group)]]
     at = len(rel.group)
     for c in rel.calls:
         names.append(fields[at][0])
-        if c.function != "AVG":
-            exprs.append(InputRef(fields[at][1], at))
-            at += 1
-            continue
-        total, count = (InputRef(fields[i][1], i) for i in (at, at + 1))
-        none = compare("=", count, Literal(_ID, 0))
-        mean = make_call("IF", [none, Literal(c.type.as_nullable(), None), make_call("/", [total, count])])
-        exprs.append(cast(mean, c.type.as_nullable(mean.type.nullable)))
-        at += 2
-    return Project(final, tuple(exprs), tuple(names))
+        result: Rex = InputRef(fields[at][1], at)
+        if c.function == "AVG":
+            count = InputRef(fields[at + 1][1], at + 1)
+            none = compare("=", count, Literal(_ID, 0))
+            mean = make_call("/", [result, count])
+            result = make_call("IF", [none, Literal(c.type.as_nullable(), None), mean])
+        exprs.append(cast(result, c.type))
+        at += 2 if c.function == "AVG" else 1
+    return final if is_identity(exprs, final) else Project(final, tuple(exprs), tuple(names))
 
 
 def prune_count_star(rel: Rel) -> Rel | None:
