@@ -15,7 +15,7 @@ from stateplan.functions.rex import FieldAccess, InputRef, Literal, Rex
 from stateplan.functions.table import unknown_function
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.groupings import Grouping
-from stateplan.planner.algebra.relations import AggCall, Project, Rel, field_names, is_identity, unique_names
+from stateplan.planner.algebra.relations import AggCall, Project, Rel, is_identity, unique_names
 from stateplan.planner.algebra.windows import GroupWindowAggregate, group_window_properties
 from stateplan.planner.binding.aggregate_operands import aggregate_operands, json_aggregate
 from stateplan.planner.binding.expressions import ExpressionBinder
@@ -331,13 +331,14 @@ class GroupingBinder(ExpressionBinder):
     def _projection(self) -> Rel:
         """The keys and operands below the aggregate, without those that no call reads, such as the operand of COUNT(1).
         The other fields keep the numbers in their names (Calcite's ``RelBuilder``). Fields below a window are numbered
-        anew (Flink's ``LogicalWindowAggregateRuleBase``)."""
+        anew (Flink's ``LogicalWindowAggregateRuleBase``). Where all fields are read as they are, a projection takes the
+        names."""
         exprs, names = self.input.exprs, self.input.names
         if not exprs:
             return self.rel
         all_names = project_names(exprs, names, self.rel, through_casts=False)
-        if self.window is None and is_identity(exprs, self.rel) and all_names == field_names(self.rel):
-            return self.rel
+        if self.window is None and is_identity(exprs, self.rel):
+            return replace(self.rel, names=tuple(all_names)) if isinstance(self.rel, Project) else self.rel
         fields = {*range(self.group_count), *(a for c in self.calls for a in (*c.args, c.filter) if a >= 0)}
         places = {old: new for new, old in enumerate(sorted(fields))}
         self.calls = [

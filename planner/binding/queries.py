@@ -21,17 +21,15 @@ from stateplan.planner.algebra.relations import (
     Rel,
     Scan,
     SetOperation,
-    Sort,
     Union,
     Values,
-    field_names,
     fresh_name,
     identity,
     is_identity,
     refs_to,
 )
-from stateplan.planner.algebra.windows import WindowTable, window_fields
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
+from stateplan.planner.binding.column_names import renamed, written_names
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate, owner
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints, read_options_hint, with_written_hints
@@ -358,17 +356,21 @@ class QueryBinder:
             return self._from(node.this, node.args["joins"], hints)
         return self._table(node, hints)
 
-    def relation(self, node: exp.Expr) -> Rel:
-        """The relation that one item of FROM stands for."""
-        return self._table(node)[0]
+    def relation(self, node: exp.Expr) -> tuple[Rel, Scope]:
+        """What one item of FROM stands for."""
+        return self._table(node)
 
     def _table(self, node: exp.Expr, hints: TtlHints | None = None) -> tuple[Rel, Scope]:
         if isinstance(node, exp.Table):
-            rel, name, path = self._named_table(node, None if hints is None else hints.of_query())
+            hints_of_query = None if hints is None else hints.of_query()
+            cte = self._with_query(node, hints_of_query)
+            if cte is not None:
+                return self._aliased(cte[0], node.name, (), node.args.get("alias"), cte[1])
+            rel, name, path = self._named_table(node, hints_of_query)
         elif isinstance(node, exp.Subquery):
             rel, name, path = replace(self, above=hints).bind(_without(node, "alias").this), "", ()
         elif isinstance(node, nodes.MatchRecognize):
-            match = bind_match(node, self._table(node.this)[0], self.source, self.catalog.function)
+            match = bind_match(node, renamed(*self._table(node.this)), self.source, self.catalog.function)
             rel, name, path = replace(match, hint=_hinted(node, hints)), "", ()
         elif is_lateral_query(node):
             rel, name, path = self.bind(node.this), "", ()
@@ -411,21 +413,29 @@ class QueryBinder:
     def _with_alias(self, rel: Rel, alias: exp.Expr | None) -> tuple[Rel, Scope]:
         return self._aliased(rel, "", (), alias)
 
-    def _aliased(self, rel: Rel, name: str, path: tuple[str, ...], alias: exp.Expr | None) -> tuple[Rel, Scope]:
+    def _aliased(
+        self,
+        rel: Rel,
+        name: str,
+        path: tuple[str, ...],
+        alias: exp.Expr | None,
+        columns: Sequence[str] | None = None,
+    ) -> tuple[Rel, Scope]:
+        """``rel`` under its name. Columns that an alias renames have other names only for SQL: a projection above has
+        the names of their fields, where it gives them none."""
+        names = columns or written_names(rel)
         if alias is not None:
             name, path = alias.this.name, ()
-            columns = alias.args.get("columns")
-            if columns:
-                if len(columns) != rel.width:
-                    raise SqlError("SQL115", name=name, width=rel.width, columns=columns, place=self.place(alias))
-                names = tuple(c.name for c in columns)
+            new_names = alias.args.get("columns")
+            if new_names:
+                if len(new_names) != rel.width:
+                    raise SqlError("SQL115", name=name, width=rel.width, columns=new_names, place=self.place(alias))
+                names = tuple(c.name for c in new_names)
                 if isinstance(rel, Values):
                     rel = replace(rel, row=tuple((n, t) for n, (_, t) in zip(names, rel.row, strict=True)))
-                else:
-                    rel = replace(identity(rel), names=names, written_names=names)
         if self.hinted and isinstance(rel, Scan):
             rel = replace(rel, alias=rel.alias if self.outer is None else name, alias_in_text=name)
-        fields = tuple((n, t) for n, (_, t) in zip(written_names(rel), rel.fields, strict=True))
+        fields = tuple((n, t) for n, (_, t) in zip(names, rel.fields, strict=True))
         return rel, self._scope(Relation(name, fields, 0, path))
 
     def _scope(self, *relations: Relation) -> Scope:
@@ -442,31 +452,38 @@ class QueryBinder:
             parts = [p for p in (node.args.get("db"), node.args.get("table"), node.this) if p is not None]
             catalog, database, name = [None] * (3 - len(parts)) + parts
             node = exp.Table(this=name, db=database, catalog=catalog).update_positions(node.this)
-        return self._table(node)
+        rel, scope = self._table(node)
+        return renamed(rel, scope), scope
 
     def _constant(self, node: exp.Expr) -> Rex:
         return ExpressionBinder(Scope(self.source, functions=self.catalog.function), "an argument").bind(node)
 
+    def _with_query(self, node: exp.Expr, hints: TtlHints | None) -> tuple[Rel, list[str]] | None:
+        """The query of WITH that ``node`` names, and the names of its columns; None where it names no such query."""
+        if node.args.get("db") is not None or node.name not in self.ctes:
+            return None
+        if node.args.get("hints"):
+            raise SqlError("SQL120.not_allowed_on", what="a WITH query", place=self.place(node.args["hints"][0]))
+        query, binder = self.ctes[node.name]
+        binder = replace(binder, above=hints)
+        if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
+            rel, scope = binder.relation(query)
+            return rel, [n for n, _ in scope.relations[0].fields]
+        rel = binder.bind(query)
+        names = written_names(rel)
+        repeated_name = first_repeated(names)
+        if repeated_name is not None:
+            raise SqlError(
+                "SQL101.same_name",
+                name=repeated_name,
+                what=f"the query '{node.name}'",
+                place=binder.place(query),
+                hint=f"give them names with AS, or list all: WITH {node.name} (...) AS (...)",
+            )
+        return rel, names
+
     def _named_table(self, node: exp.Expr, hints: TtlHints | None) -> tuple[Rel, str, tuple[str, ...]]:
         parts = [p.name for p in (node.args.get(k) for k in ("catalog", "db", "this")) if p is not None]
-        cte = self.ctes.get(parts[0]) if len(parts) == 1 else None
-        if cte is not None:
-            if node.args.get("hints"):
-                raise SqlError("SQL120.not_allowed_on", what="a WITH query", place=self.place(node.args["hints"][0]))
-            query, binder = cte
-            if isinstance(query, exp.Subquery) and query.args.get("alias") is not None:
-                return replace(binder, above=hints).relation(query), parts[0], ()
-            rel = replace(binder, above=hints).bind(query)
-            repeated_name = first_repeated(written_names(rel))
-            if repeated_name is not None:
-                raise SqlError(
-                    "SQL101.same_name",
-                    name=repeated_name,
-                    what=f"the query '{parts[0]}'",
-                    place=binder.place(query),
-                    hint=f"give them names with AS, or list all: WITH {parts[0]} (...) AS (...)",
-                )
-            return rel, parts[0], ()
         place = self.place(node)
         relation = self.catalog.resolve(parts, place)
         path = relation.identifier.parts
@@ -541,24 +558,6 @@ def _names(items: Sequence[_Item], ordering: Ordering) -> list[str]:
         name = item.name or ""
         names.append(fresh_name(name, names, "") if item.node is None and item.rex is not None else name)
     return [*names, *(n for n, _ in ordering.hidden_columns)]
-
-
-def written_names(rel: Rel) -> list[str]:
-    """The names by which SQL refers to the columns of a query or table. Two columns may have the same name."""
-    names = field_names(rel)
-    if isinstance(rel, Project):
-        if rel.written_names is not None:
-            return list(rel.written_names)
-        below, names_below = field_names(rel.input), written_names(rel.input)
-        return [
-            names_below[e.index] if isinstance(e, InputRef) and below[e.index] == n else n
-            for e, n in zip(rel.exprs, names, strict=True)
-        ]
-    if isinstance(rel, WindowTable):
-        return [*written_names(rel.input), *(n for n, _ in window_fields(rel.fields[rel.time][1]))]
-    if isinstance(rel, (Sort, Filter, Union, SetOperation)) or (isinstance(rel, Aggregate) and not rel.calls):
-        return written_names(rel.inputs[0])
-    return names
 
 
 def _bind_order(
