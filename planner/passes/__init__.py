@@ -271,11 +271,12 @@ PHASES: tuple[Phase, ...] = (
             simplify_coalesce_of_join_keys,
             *_REDUCE,
             pull_up_constants,
+            # It keeps the names of a projection that the next rule merges with the one below.
+            coerce_unions,
             merge_projects,
             unnamed_below_group_windows,
             untold_group_windows,
             split_windows,
-            coerce_unions,
             remove_empty_limit,
             merge_filters,
             prune_count_star,
