@@ -20,7 +20,7 @@ from stateplan.planner.algebra.windows import WindowTable, window_fields
 from stateplan.planner.binding.scope import Scope
 
 
-def renamed(rel: Rel, scope: Scope) -> Rel:
+def with_scope_names(rel: Rel, scope: Scope) -> Rel:
     """``rel`` with its fields called as in ``scope``."""
     names = tuple(n for r in scope.relations for n, _ in r.fields)
     return rel if names == tuple(written_names(rel)) else replace(identity(rel), names=names, written_names=names)

@@ -29,7 +29,7 @@ from stateplan.planner.algebra.relations import (
     refs_to,
 )
 from stateplan.planner.binding.changelog_functions import CHANGELOG_FUNCTIONS, bind_changelog_function
-from stateplan.planner.binding.column_names import renamed, written_names
+from stateplan.planner.binding.column_names import with_scope_names, written_names
 from stateplan.planner.binding.expressions import ExpressionBinder
 from stateplan.planner.binding.grouping import GroupingBinder, contains_aggregate, owner
 from stateplan.planner.binding.hints import QUERY_STATES, TtlHints, read_options_hint, with_written_hints
@@ -370,7 +370,7 @@ class QueryBinder:
         elif isinstance(node, exp.Subquery):
             rel, name, path = replace(self, above=hints).bind(_without(node, "alias").this), "", ()
         elif isinstance(node, nodes.MatchRecognize):
-            match = bind_match(node, renamed(*self._table(node.this)), self.source, self.catalog.function)
+            match = bind_match(node, with_scope_names(*self._table(node.this)), self.source, self.catalog.function)
             rel, name, path = replace(match, hint=_hinted(node, hints)), "", ()
         elif is_lateral_query(node):
             rel, name, path = self.bind(node.this), "", ()
@@ -453,7 +453,7 @@ class QueryBinder:
             catalog, database, name = [None] * (3 - len(parts)) + parts
             node = exp.Table(this=name, db=database, catalog=catalog).update_positions(node.this)
         rel, scope = self._table(node)
-        return renamed(rel, scope), scope
+        return with_scope_names(rel, scope), scope
 
     def _constant(self, node: exp.Expr) -> Rex:
         return ExpressionBinder(Scope(self.source, functions=self.catalog.function), "an argument").bind(node)
