@@ -41,6 +41,7 @@ from stateplan.planner.expressions.ops import (
     with_operands,
 )
 from stateplan.planner.expressions.search import expand_search
+from stateplan.planner.expressions.simplify import lossless_cast
 from stateplan.planner.metadata.unique_keys import upsert_keys
 from stateplan.planner.passes.build import empty
 
@@ -287,10 +288,23 @@ def _below(order: Order, project: Project) -> Order | None:
 
 
 def _keeps_order(cast: Rex) -> bool:
-    """Whether values are in the same order before and after a CAST (Calcite's ``SqlCastFunction``, without the CASTs of
-    texts to times and BOOLEAN: these have another order than the texts)."""
-    before, after = family(cast.children[0].type), family(cast.type)
+    """Whether values are in the same order before and after a CAST.
+
+    Source: Calcite's ``SqlCastFunction``, without those that it takes for ordered, and that are not: texts to times and
+    BOOLEAN, numbers that do not fit their new type, and instants to local times, of which some come twice.
+    """
+    source, target = cast.children[0].type, cast.type
+    before, after = family(source), family(target)
+    if before == after == "NUMERIC":
+        is_cut_off = source.root in _APPROXIMATE and target.root in ("INTEGER", "BIGINT")  # too large ones: the largest
+        return lossless_cast(cast) or target.root in _APPROXIMATE or is_cut_off
+    if source.root != target.root and _INSTANT in (source.root, target.root):
+        return False
     return before == after or (before, after) in _IN_ORDER
+
+
+_APPROXIMATE = ("FLOAT", "DOUBLE")
+_INSTANT = "TIMESTAMP_WITH_LOCAL_TIME_ZONE"
 
 
 _IN_ORDER = {
