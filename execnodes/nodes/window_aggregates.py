@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import model_validator
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, updating
 from stateplan.common.types import LogicalType
-from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.field_refs import FieldRef, Ref
 from stateplan.execnodes.model import AbsentMeans, Flag, Index, RowTypeField
 from stateplan.execnodes.node_text import call_texts, joined_names, names_text
 from stateplan.execnodes.nodes.base import ExecNode, TimeBoundNode, field_types
@@ -191,9 +191,19 @@ class GroupWindowAggregate(WindowedAggregate, TimeBoundNode):
     def takes(self, position: int) -> ChangelogMode | None:
         return None if self.need_retraction else INSERT_ONLY
 
+    def field_refs(self) -> Iterator[FieldRef]:
+        """As of any node. Windows by the clock read no time: Flink keeps the position that it had in an input that is
+        often gone from the plan, which may be that of another field, or of none."""
+        refs = super().field_refs()
+        yield from (r for r in refs if not self.by_clock or r.pointer != "/window/timeField/fieldIndex")
+
+    @property
+    def by_clock(self) -> bool:
+        """Whether the windows are of processing time."""
+        return self.window.time_field.field_type.kind == "PROCTIME"
+
     def changelog_mode(self, inputs: Sequence[ChangelogMode | None], update_before: bool) -> ChangelogMode | None:
-        by_clock = self.window.time_field.field_type.kind == "PROCTIME"
-        updates = self.emit.startswith("early") or (bool(self.emit) and not by_clock)
+        updates = self.emit.startswith("early") or (bool(self.emit) and not self.by_clock)
         return updating(update_before, deletes=bool(self.need_retraction)) if updates else INSERT_ONLY
 
     @property

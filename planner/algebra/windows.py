@@ -215,6 +215,9 @@ class GroupWindowAggregate(Single):
 
     ``time_type`` is the type of the time attribute that the SQL names. An operator below, such as a join, may have made
     a plain timestamp of it. The windows close by watermarks all the same, as in Flink.
+
+    ``clock`` is the name and the place that a processing time had below, when Flink made the windows. Its input may be
+    without this field later, since the operator reads the clock itself. None for event time.
     """
 
     group: tuple[int, ...]
@@ -226,6 +229,12 @@ class GroupWindowAggregate(Single):
     place: Place | None = field(default=None, compare=False, repr=False)
     hint: InputHint | None = None
     emission: Emission | None = None
+    clock: tuple[str, int] | None = None
+
+    @property
+    def time_field(self) -> tuple[str, int]:
+        """Name and place of the time attribute in the plan."""
+        return self.clock or (self.input.fields[self.time][0], self.time)
 
     @property
     def properties(self) -> tuple[tuple[Property, LogicalType], ...]:

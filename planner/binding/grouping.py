@@ -135,7 +135,7 @@ class GroupingBinder(ExpressionBinder):
         self.tells = True
         number, property_type = number_and_type
         ref = InputRef(property_type, self.group_count + number)
-        certain = property_type.kind == "ROWTIME" and not self.window.time.type.nullable
+        certain = property_type.kind is not None and not self.window.time.type.nullable
         return cast(ref, property_type.not_null()) if certain else ref
 
     @property

@@ -115,7 +115,7 @@ class GroupWindowAggregateOperator(
         texts += _property_texts(property_kinds)
         call_texts = (f"{text} AS {name}" for text, name in zip(texts, outputs[len(rel.group) :], strict=True))
         lengths = [rel.window.size, rel.window.step] if rel.window.kind == "HOP" else [rel.window.size]
-        window = ", ".join(["'w$", names[rel.time], *map(str, lengths)])
+        window = ", ".join(["'w$", rel.time_field[0], *map(str, lengths)])
         return [
             *grouped(rel.group, rel.input, ""),
             f"window=[{_GROUP_WINDOWS[rel.window.kind]}({window})]",
@@ -128,9 +128,9 @@ class GroupWindowAggregateOperator(
         return _UPDATES if rel.emission is not None and rel.emission.updates else INSERT
 
     def lower(self, rel: GroupWindowAggregate, node: Physical, lowering: Lowering) -> ExecNode:
-        window, (name, _) = rel.window, rel.input.fields[rel.time]
+        window, (name, place) = rel.window, rel.time_field
         alias = WindowReference(name="w$", type=rel.time_type)
-        time = TimeField(field_name=name, field_index=rel.time, input_index=0, field_type=rel.time_type)
+        time = TimeField(field_name=name, field_index=place, input_index=0, field_type=rel.time_type)
         size = format_duration(window.size)
         group_window: TumblingGroupWindow | SlidingGroupWindow | SessionGroupWindow
         if window.kind == "SESSION":

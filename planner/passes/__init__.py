@@ -31,7 +31,6 @@ from stateplan.planner.passes.aggregates import (
     remove_distinct_of_one_row,
     replace_empty_aggregate,
     reveal_groupings,
-    split_distinct,
     wrap_json_aggregates,
 )
 from stateplan.planner.passes.batch import bounded_input, final_rows
@@ -50,6 +49,7 @@ from stateplan.planner.passes.filters import (
     merge_filters,
     push_join_expressions,
 )
+from stateplan.planner.passes.group_windows import emit_windows, unnamed_below_group_windows, untold_group_windows
 from stateplan.planner.passes.hep import InTimeZone, Rule
 from stateplan.planner.passes.in_lists import comparisons_to_searches
 from stateplan.planner.passes.joins import (
@@ -131,6 +131,7 @@ from stateplan.planner.passes.simplify import (
     simplify_condition,
     simplify_subquery_filters,
 )
+from stateplan.planner.passes.split_aggregates import split_distinct
 from stateplan.planner.passes.subqueries import answer_exists, count_subqueries_to_exists, subqueries_to_joins
 from stateplan.planner.passes.time_attributes import materialize_time_attributes
 from stateplan.planner.passes.two_phases import (
@@ -146,12 +147,9 @@ from stateplan.planner.passes.windows import (
     check_match,
     check_over_aggregate,
     check_window_table,
-    emit_windows,
     keyed_as_flink,
     rank_in_window,
     split_windows,
-    unnamed_below_group_windows,
-    untold_group_windows,
     window_aggregate,
     window_to_over_aggregate,
 )

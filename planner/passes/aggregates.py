@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 
-from stateplan.common.settings import value
 from stateplan.common.types import BIGINT, BOOLEAN, INT, LogicalType
 from stateplan.functions.aggregates import VARIANCES, WELFORD, find_aggregate
 from stateplan.functions.builder import make_call
@@ -25,18 +24,16 @@ from stateplan.planner.algebra.relations import (
     Sort,
     Values,
     field_names,
-    is_identity,
     refs_to,
     replace_inputs,
     some_fields,
-    transform_up,
     unique_names,
     with_expressions,
 )
 from stateplan.planner.algebra.windows import GroupWindowAggregate
 from stateplan.planner.binding.grouping import project_names
 from stateplan.planner.binding.grouping_sets import expanded_names
-from stateplan.planner.expressions.ops import and_, call, cast, compare, conjunctions, kind, rewrite
+from stateplan.planner.expressions.ops import call, cast, compare, conjunctions, kind, rewrite
 from stateplan.planner.expressions.simplify import simplify_preserving_type
 from stateplan.planner.metadata.row_counts import row_count
 from stateplan.planner.metadata.sizes import row_size
@@ -65,13 +62,19 @@ def _leaves_unread(rel: Aggregate | GroupWindowAggregate, used_fields: Set[int])
     return not read >= {e.index for e in exprs if isinstance(e, InputRef)}
 
 
+def _tells_the_time(rel: GroupWindowAggregate, project: Project) -> bool:
+    """Whether windows by the clock are of a time that ``project`` passes on, or makes by PROCTIME."""
+    time = project.exprs[rel.time]
+    return rel.clock is not None and (isinstance(time, InputRef) or kind(time) == "PROCTIME")
+
+
 def merge_aggregate_project(rel: Rel) -> Rel | None:
     """Aggregates straight over the input of a projection of which only picked fields are used, unless it does nothing
     but make rows smaller."""
     if not isinstance(rel, (Aggregate, GroupWindowAggregate)) or not isinstance(rel.input, Project):
         return None
     project = rel.input
-    times = [rel.time] if isinstance(rel, GroupWindowAggregate) else []
+    times = [rel.time] if isinstance(rel, GroupWindowAggregate) and not _tells_the_time(rel, project) else []
     used_fields = {
         *times,
         *rel.group,
@@ -94,7 +97,7 @@ def merge_aggregate_project(rel: Rel) -> Rel | None:
     merged_aggregate = replace(rel, input=project.input, group=tuple(sorted(set(group))), calls=calls)
     if isinstance(rel, GroupWindowAggregate):
         assert isinstance(merged_aggregate, GroupWindowAggregate)
-        merged_aggregate = replace(merged_aggregate, time=field_map[rel.time])
+        merged_aggregate = replace(merged_aggregate, time=field_map.get(rel.time, 0))
     if list(merged_aggregate.group) == group:
         return merged_aggregate
     width, names = len(merged_aggregate.group), field_names(rel)[len(group) : len(group) + len(calls)]
@@ -286,7 +289,7 @@ def _reduced(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[A
     """SUM as ``CASE WHEN COUNT = 0 THEN NULL ELSE $SUM0 END``, AVG as that divided by COUNT; with ``once`` AVG as SUM
     divided by COUNT."""
     argument = rel.input.fields[c.args[0]][1]
-    result = _sum_type(c, rel) if c.function == "AVG" else c.type
+    result = sum_type(c, rel) if c.function == "AVG" else c.type
     if once and c.function == "AVG":
         sum_ref = InputRef(result, add(_named_call("SUM", c, result)))
         mean = make_call("/", [cast(sum_ref, c.type), InputRef(BIGINT.not_null(), add(_count(c, argument)))])
@@ -301,7 +304,7 @@ def _reduced(c: AggCall, rel: Aggregate | GroupWindowAggregate, add: Callable[[A
     return quotient if same_type(quotient.type, c.type) else call("CAST", (quotient,), c.type)
 
 
-def _sum_type(c: AggCall, rel: Aggregate | GroupWindowAggregate) -> LogicalType:
+def sum_type(c: AggCall, rel: Aggregate | GroupWindowAggregate) -> LogicalType:
     """The type of the sum of what ``c`` aggregates."""
     sum_ = find_aggregate("SUM")
     assert sum_ is not None
@@ -324,140 +327,6 @@ def _count(c: AggCall, argument: LogicalType) -> AggCall:
         args=args,
         syntax="FUNCTION_STAR",
     )
-
-
-# DISTINCT aggregates in two levels, so that one key's values are spread over buckets: the values of a bucket are
-# aggregated first, then the buckets of a key.
-#
-# Source: Flink's ``SplitAggregateRule``.
-
-
-_SPLIT = frozenset({"COUNT", "SUM", "$SUM0", "AVG", "MIN", "MAX", "FIRST_VALUE", "LAST_VALUE", "LISTAGG"})
-_BY_VALUE = frozenset({"MIN", "MAX", "FIRST_VALUE", "LAST_VALUE"})
-_ID = BIGINT.not_null()
-
-
-def split_distinct(rel: Rel, options: Mapping[str, str]) -> Rel:
-    """``rel`` with its DISTINCT aggregates split."""
-    buckets = value(options, "table.optimizer.distinct-agg.split.bucket-num")
-    assert isinstance(buckets, int)
-    return transform_up(rel, lambda r: _split(r, buckets) if isinstance(r, Aggregate) else None)
-
-
-def _is_splittable(c: AggCall) -> bool:
-    return c.function in _SPLIT and (c.function != "LISTAGG" or len(c.args) == 1)
-
-
-def _split(rel: Aggregate, buckets: int) -> Rel | None:
-    if rel.level or not any(c.distinct for c in rel.calls) or not all(map(_is_splittable, rel.calls)):
-        return None
-    window = window_properties(rel.input)
-    if window is not None and window.window.kind == "SESSION" and window.grouped_by(rel.group):
-        return None
-    hashed = sorted(
-        {a for c in rel.calls if c.distinct or c.function in _BY_VALUE for a in c.args if a not in rel.group}
-    )
-    below = _bucketed(rel.input, hashed, buckets) if hashed else rel.input
-    bucket = {a: rel.input.width + i for i, a in enumerate(hashed)}
-    calls = [part for c in rel.calls for part in _parts(c, rel)]
-    keys = [_keys(c, rel.group, bucket) for c in calls]
-    full = (*rel.group, *bucket.values())
-    if len(set(keys)) > 1:
-        below, calls = _expanded(below, full, calls, keys)
-    partial = Aggregate(below, full, tuple(calls), rel.hint, rel.place, "PARTIAL")
-    merge_calls = tuple(_merging(c, len(full) + i, grouped=bool(rel.group)) for i, c in enumerate(calls))
-    final = Aggregate(partial, tuple(range(len(rel.group))), merge_calls, rel.hint, rel.place, "FINAL")
-    return _averages(rel, final)
-
-
-def _bucketed(rel: Rel, hashed: Sequence[int], buckets: int) -> Project:
-    """``rel`` with the bucket of each of the given fields."""
-    refs = refs_to(rel)
-    number = Literal(INT.not_null(), buckets)
-    hashes = [Call(INT.as_nullable(refs[a].type.nullable), (refs[a],), "$HASH_CODE$1") for a in hashed]
-    extra = [make_call("MOD", [h, number]) for h in hashes]
-    names = [*field_names(rel), *(f"$f{rel.width + i}" for i in range(len(hashed)))]
-    return Project(rel, (*refs, *extra), tuple(unique_names(names)))
-
-
-def _parts(c: AggCall, rel: Aggregate) -> list[AggCall]:
-    """The calls of the partial level, which has a row for each bucket: AVG as sum and count."""
-    bare = replace(c, name=None)
-    if c.function != "AVG":
-        may_be_null = c.filter >= 0 or any(rel.input.fields[a][1].nullable for a in c.args)
-        return [bare if may_be_null else replace(bare, type=c.type.not_null())]
-    total = replace(bare, function="$SUM0", internal_name="$$SUM0$1", type=_sum_type(c, rel).not_null())
-    count = replace(bare, function="COUNT", internal_name="$COUNT$1", type=_ID, syntax="FUNCTION_STAR")
-    return [total, count]
-
-
-def _keys(c: AggCall, group: tuple[int, ...], bucket: Mapping[int, int]) -> tuple[int, ...]:
-    """The keys by which a call is aggregated first: with one bucket field all by it, with several each by its own. A
-    DISTINCT call of a key of the group has no bucket: each bucket would count the value once."""
-    if len(bucket) == 1 and not (c.distinct and c.args and not set(c.args) & set(bucket)):
-        return (*group, *bucket.values())
-    own = [bucket[a] for a in c.args if a in bucket] if c.distinct or c.function in _BY_VALUE else []
-    return (*group, *own)
-
-
-def _expanded(
-    rel: Rel, full: tuple[int, ...], calls: Sequence[AggCall], keys: Sequence[tuple[int, ...]]
-) -> tuple[Rel, list[AggCall]]:
-    """Each row once per set of keys, and each call filtered to the rows of its own set."""
-    numbers = {k: sum(1 << (len(full) - 1 - i) for i, f in enumerate(full) if f not in k) for k in keys}
-    fields = rel.fields
-    rows = []
-    for k in sorted(numbers, key=lambda k: numbers[k]):
-        row: list[Rex] = [
-            Literal(t.as_nullable(), None) if i in full and i not in k else InputRef(t, i)
-            for i, (_, t) in enumerate(fields)
-        ]
-        rows.append((*row, Literal(_ID, numbers[k])))
-    types = [t.as_nullable() if i in full and any(i not in k for k in keys) else t for i, (_, t) in enumerate(fields)]
-    names = (*(n for n, _ in fields), "$e")
-    expand = Expand(rel, tuple(rows), names, (*types, _ID), len(fields))
-    exprs: list[Rex] = refs_to(expand, range(len(fields)))
-    output_names = list(names[:-1])
-    flags: dict[tuple[int, int], int] = {}
-    output_exprs = []
-    for c, k in zip(calls, keys, strict=True):
-        flag = flags.get((numbers[k], c.filter))
-        if flag is None:
-            test: Rex = compare("=", InputRef(_ID, len(fields)), Literal(INT.not_null(), numbers[k]))
-            if c.filter >= 0:
-                test = and_([test, InputRef(BOOLEAN.not_null(), c.filter)])
-            flag = flags[numbers[k], c.filter] = len(exprs)
-            exprs.append(test)
-            output_names.append(f"$g_{numbers[k]}")
-        is_never_null = c.function in ("COUNT", "$SUM0")
-        output_exprs.append(replace(c, filter=flag, type=c.type if is_never_null else c.type.as_nullable()))
-    return Project(expand, tuple(exprs), tuple(unique_names(output_names))), output_exprs
-
-
-def _merging(c: AggCall, position: int, grouped: bool) -> AggCall:
-    """The call of the final level over the result of ``c``."""
-    name = "$SUM0" if c.function == "COUNT" else c.function
-    result = c.type if grouped or name == "$SUM0" else c.type.as_nullable()
-    return AggCall(name, (position,), result, None, internal_name=f"${name}$1")
-
-
-def _averages(rel: Aggregate, final: Aggregate) -> Rel:
-    """The fields of the aggregate that was split, with its types: AVG from sum and count."""
-    fields = final.fields
-    exprs: list[Rex] = refs_to(final, range(len(rel.group)))
-    names = [n for n, _ in fields[: len(rel.group)]]
-    at = len(rel.group)
-    for c in rel.calls:
-        names.append(fields[at][0])
-        result: Rex = InputRef(fields[at][1], at)
-        if c.function == "AVG":
-            count = InputRef(fields[at + 1][1], at + 1)
-            none = compare("=", count, Literal(_ID, 0))
-            mean = make_call("/", [result, count])
-            result = make_call("IF", [none, Literal(c.type.as_nullable(), None), mean])
-        exprs.append(cast(result, c.type))
-        at += 2 if c.function == "AVG" else 1
-    return final if is_identity(exprs, final) else Project(final, tuple(exprs), tuple(names))
 
 
 def prune_count_star(rel: Rel) -> Rel | None:

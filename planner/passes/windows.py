@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from stateplan.common.errors import SqlError
-from stateplan.execnodes.emission import ALLOW_LATENESS, Emission
 from stateplan.functions.aggregates import find_aggregate
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap
 from stateplan.planner.algebra.match import Match
@@ -17,7 +16,6 @@ from stateplan.planner.algebra.relations import (
     Aggregate,
     Calc,
     Expand,
-    Filter,
     Project,
     Rank,
     Rel,
@@ -25,12 +23,10 @@ from stateplan.planner.algebra.relations import (
     field_names,
     fresh_name,
     is_identity,
-    transform_up,
     unique_names,
 )
 from stateplan.planner.algebra.table_functions import is_python
 from stateplan.planner.algebra.windows import (
-    GroupWindowAggregate,
     Property,
     WindowAggregate,
     WindowDeduplicate,
@@ -42,6 +38,7 @@ from stateplan.planner.expressions.normal import equal, key, member
 from stateplan.planner.expressions.ops import RANKING, Over, kind, rewrite, walk
 from stateplan.planner.metadata.window_properties import WindowProperties, window_properties
 from stateplan.planner.passes.build import typed_by
+from stateplan.planner.passes.group_windows import fields_of_window
 from stateplan.planner.passes.projects import is_trivial
 from stateplan.planner.positions import not_supported
 
@@ -91,7 +88,7 @@ def _windows_of(rel: Project) -> list[Over]:
 
 def _below(rel: Project) -> tuple[Rel, list[Rex]]:
     """The projection of the operands of windows, and its expressions; the input itself where it has them all."""
-    window_fields = _fields_of_window(rel.input)
+    window_fields = fields_of_window(rel.input)
     level = _level_zero(rel, window_fields)
     fields = rel.input.fields
     group_number = _group_number(rel.input)
@@ -201,7 +198,7 @@ def _names_above(rel: Project, exprs: Sequence[Rex]) -> tuple[str, ...]:
     of the input's fields, with ``$`` and the position for what the windows, or the projection below them, compute."""
     if not all(isinstance(e, InputRef) for e in exprs):
         return rel.names
-    window_fields = _fields_of_window(rel.input)
+    window_fields = fields_of_window(rel.input)
     program = _program(rel.exprs)
     names, order = [], []
     for i, e in enumerate(rel.exprs):
@@ -228,22 +225,6 @@ def _program(exprs: Sequence[Rex]) -> list[Rex]:
     for e in exprs:
         register(e)
     return out
-
-
-def _fields_of_window(rel: Rel) -> frozenset[int]:
-    """The fields that are properties of the window of a GROUP BY, such as its start. Flink still computes them above,
-    and above a HAVING, below which the fields of the aggregate stand under their names."""
-    if isinstance(rel, GroupWindowAggregate):
-        return frozenset(range(rel.width - len(rel.properties), rel.width))
-    if isinstance(rel, Filter):
-        return _fields_of_window(rel.input)
-    if isinstance(rel, Project) and isinstance(rel.input, GroupWindowAggregate):
-        window_names = {i: field_names(rel.input)[i] for i in _fields_of_window(rel.input)}
-        named_exprs = enumerate(zip(rel.exprs, rel.names, strict=True))
-        return frozenset(
-            i for i, (e, name) in named_exprs if isinstance(e, InputRef) and window_names.get(e.index) == name
-        )
-    return frozenset()
 
 
 def _level_zero(rel: Project, window_fields: Collection[int]) -> list[Rex]:
@@ -362,66 +343,10 @@ def _refusal(why: str, rel: OverAggregate, expected: str) -> SqlError:
     return SqlError("SQL164", why=why, place=rel.place, expected=expected)
 
 
-def emit_windows(rel: Rel, options: Mapping[str, str]) -> Rel:
-    """Makes windows of GROUP BY emit early and late, as the options say (``WindowEmitStrategy``).
-
-    Raises:
-        SqlError: SQL165, for windows that cannot be.
-        OptionError: OPT005, OPT105, as :meth:`Emission.of`.
-    """
-
-    def change(rel: Rel) -> Rel | None:
-        if isinstance(rel, WindowAggregate):
-            raise SqlError("SQL165", what="windows of window functions", place=rel.place)
-        if not isinstance(rel, GroupWindowAggregate):
-            return None
-        emission = Emission.of(options, rel.time_type.kind == "ROWTIME")
-        if rel.window.kind == "SESSION":
-            raise SqlError("SQL165", what="SESSION windows", place=rel.place)
-        if emission is not None and emission.never_late:
-            raise SqlError("SQL165.lateness_required", key=ALLOW_LATENESS, place=rel.place)
-        return replace(rel, emission=emission)
-
-    return transform_up(rel, change)
-
-
 # Aggregates whose groups are windows become aggregates of windows, and take in the window table function below.
 #
 # Source: Flink's ``StreamPhysicalWindowAggregateRule``, ``PullUpWindowTableFunctionIntoWindowAggregateRule``,
 # ``ExpandWindowTableFunctionTransposeRule`` and ``WindowUtil``.
-
-
-def unnamed_below_group_windows(rel: Rel) -> Rel | None:
-    """What is computed below windows of a GROUP BY has no name, nor have properties of other windows: the projection is
-    created again there, without names (``LogicalWindowAggregateRuleBase``)."""
-    if not isinstance(rel, GroupWindowAggregate) or not isinstance(rel.input, Project):
-        return None
-    project, below = rel.input, rel.input.input
-    window_fields = _fields_of_window(below)
-    named_exprs = zip(project.exprs, project.names, strict=True)
-    names = unique_names(
-        [_inferred_name(e, n, below, window_fields) or f"$f{i}" for i, (e, n) in enumerate(named_exprs)]
-    )
-    return None if names == [*project.names] else replace(rel, input=replace(project, names=tuple(names)))
-
-
-def untold_group_windows(rel: Rel) -> Rel | None:
-    """Windows of a GROUP BY have no properties if the projection above uses none (``WindowPropertiesRules``)."""
-    if not isinstance(rel, Project) or not isinstance(rel.input, GroupWindowAggregate) or not rel.input.tells:
-        return None
-    if _fields_of_window(rel.input) & {i for e in rel.exprs for i in input_refs(e)}:
-        return None
-    return replace(rel, input=replace(rel.input, tells=False))
-
-
-def _inferred_name(rex: Rex, name: str, below: Rel, window_fields: Collection[int]) -> str | None:
-    """The name that an expression has by itself (``RelBuilder.inferAlias``): a field its own, and a CAST that of what
-    it casts."""
-    if isinstance(rex, InputRef):
-        return below.fields[rex.index][0] if rex.index not in window_fields else None
-    if kind(rex) != "CAST":
-        return None
-    return _inferred_name(rex.children[0], name, below, window_fields)
 
 
 def window_aggregate(rel: Rel) -> Rel | None:
