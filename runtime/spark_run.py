@@ -18,6 +18,7 @@ from stateplan.common.roots import holding
 from stateplan.runtime.budget import Budget
 from stateplan.runtime.checkpoint.directory import Checkpoint
 from stateplan.runtime.checkpoint.live_ttl import LiveTtls
+from stateplan.runtime.checkpoint.locks import name_spark
 from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.interrupts import between_calls
 from stateplan.runtime.job import Progress
@@ -148,6 +149,8 @@ class Run:
     def identify(self, query: StreamingQuery) -> StreamingQuery:
         """``query`` runs from now on."""
         self.query = query
+        if self.checkpoint.lock is not None:
+            name_spark(self.checkpoint.lock)
         self.metrics.identify(str(query.id), str(query.runId))
         return query
 

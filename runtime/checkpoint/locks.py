@@ -22,7 +22,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +30,7 @@ from typing import Any
 
 from stateplan.common.errors import CheckpointError
 from stateplan.common.paths import AnyPath, create, write_whole
+from stateplan.runtime.spark.jvm_loss import jvm_process
 
 fcntl: ModuleType | None
 try:
@@ -44,6 +45,9 @@ BEAT = 5.0
 """Seconds between two signs of life of the holder of a lease."""
 EXPIRY = 20.0
 """Seconds without a sign after which a lease has ended."""
+_LAST_BREATH = 10.0
+"""The longest wait, in seconds, for the process of Spark of a process that was killed. It ends within one; a later
+process may have its id by now."""
 _STALE = 5.0
 """Seconds after which a lock file belongs to nobody: what it guards takes milliseconds."""
 _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
@@ -52,11 +56,13 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that has a lock: its id, the host it runs on, and when it took the lock (ms since 1970)."""
+    """The process that has a lock: its id, the host it runs on, and when it took the lock (ms since 1970); the id of
+    the process of Spark that it has started, if there is one."""
 
     pid: int
     host: str
     since: int
+    jvm: int | None = None
 
     @staticmethod
     def me() -> Holder:
@@ -297,13 +303,7 @@ def _is_gone(facts: dict[str, Any]) -> bool:
         return False
     if facts["pid"] == os.getpid():  # this process had it, or has the number of one that is gone
         return facts.get("token") not in _mine
-    try:
-        os.kill(facts["pid"], 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
+    return not _runs(facts["pid"])
 
 
 # ---- the writer of a checkpoint --------------------------------------------------------------------------------
@@ -325,6 +325,7 @@ def writer_lock(folder: AnyPath, tell: Callable[[str], None] | None = None) -> F
         if not lock.take(wait=0.5):  # a command that only looks holds it for an instant
             raise _is_taken(folder, _read_holder(folder))
         if lock.real:
+            _wait_for_spark_of(_read_holder(folder))
             lock.say(json.dumps(asdict(Holder.me())) + "\n")
             return lock
         lock.release()
@@ -332,6 +333,35 @@ def writer_lock(folder: AnyPath, tell: Callable[[str], None] | None = None) -> F
     if not lease.take():
         raise _is_taken(folder, _read_lease(folder / WRITERS, newest_lease(folder / WRITERS)))
     return lease
+
+
+def name_spark(lock: FileLock | Lease) -> None:
+    """Adds the process of Spark that this process has started to what the file of a writer's lock says."""
+    holder = _read_holder(lock.path.parent) if isinstance(lock, FileLock) else None
+    if holder is not None and isinstance(lock, FileLock):
+        with contextlib.suppress(OSError):  # without it, the next writer does not wait
+            lock.say(json.dumps(asdict(replace(holder, jvm=jvm_process()))) + "\n")
+
+
+def _wait_for_spark_of(holder: Holder | None) -> None:
+    """Waits until the process of Spark is gone whose own process was killed. It ends when it notices that, and may
+    write the next micro-batch to its logs before."""
+    if holder is None or holder.jvm is None or holder.host != socket.gethostname() or _runs(holder.pid):
+        return
+    deadline = time.monotonic() + _LAST_BREATH
+    while _runs(holder.jvm) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process of this host runs."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _is_taken(folder: AnyPath, holder: Holder | None) -> CheckpointError:
@@ -363,6 +393,7 @@ def running_writer(folder: AnyPath) -> Holder | None:
 def _read_holder(folder: Path) -> Holder | None:
     try:
         data = json.loads((folder / WRITER_LOCK).read_text())
-        return Holder(int(data["pid"]), str(data["host"]), int(data["since"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        jvm = data.get("jvm")
+        return Holder(int(data["pid"]), str(data["host"]), int(data["since"]), None if jvm is None else int(jvm))
+    except (AttributeError, OSError, ValueError, KeyError, TypeError):
         return None

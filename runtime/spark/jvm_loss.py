@@ -45,6 +45,16 @@ def jvm_loss(wait: float = 0.0) -> RunError | None:
     return RunError("RUN019", how="Java ran out of memory" if status in _NO_MEMORY else f"status {status}")
 
 
+def jvm_process() -> int | None:
+    """The id of the process of Spark that this process has started; None without one."""
+    if "pyspark" not in sys.modules:
+        return None
+    from pyspark import SparkContext
+
+    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark has no public access
+    return None if process is None else int(process.pid)
+
+
 def jvm_loss_behind(failure: BaseException) -> RunError | None:
     """:func:`jvm_loss`, for a failure of something in Spark: its process ends a moment after its connections have."""
     is_disconnect = any(

@@ -6,15 +6,17 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from stateplan.common.errors import CheckpointError
 from stateplan.runtime.checkpoint import locks
-from stateplan.runtime.checkpoint.locks import WRITER_LOCK, running_writer, writer_lock
+from stateplan.runtime.checkpoint.locks import WRITER_LOCK, name_spark, running_writer, writer_lock
 from stateplan.runtime.scratch import sweep
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -115,3 +117,34 @@ def test_what_a_process_leaves_is_removed_when_it_ends(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir())
     process.communicate("\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def ended_process() -> int:
+    """The id of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_spark_of_a_process_that_was_killed_is_waited_for(tmp_path: Path, is_killed: bool) -> None:
+    """The next writer does not meet it in the logs. Spark of a process that goes on is none of its business."""
+    spark = subprocess.Popen(["sleep", "0.7"])
+    pid = ended_process() if is_killed else os.getppid()
+    holder = {"pid": pid, "host": socket.gethostname(), "since": 0, "jvm": spark.pid}
+    (tmp_path / WRITER_LOCK).write_text(json.dumps(holder))
+    reaper = threading.Thread(target=spark.wait)
+    reaper.start()
+    lock = writer_lock(tmp_path)
+    assert (spark.poll() is not None) == is_killed
+    lock.release()
+    reaper.join()
+
+
+@pytest.mark.spark
+def test_the_lock_of_a_job_on_spark_names_its_process(spark: object, tmp_path: Path) -> None:
+    lock = writer_lock(tmp_path)
+    name_spark(lock)
+    jvm = json.loads((tmp_path / WRITER_LOCK).read_text())["jvm"]
+    assert Path(f"/proc/{jvm}/comm").read_text() == "java\n"
+    lock.release()
