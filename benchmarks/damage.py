@@ -1,6 +1,6 @@
 """Damages the checkpoint of a job in every way, and starts the job again: are the rows right, or is it refused?
 
-    python -m benchmarks.damage [--job rows|windows] [--pairs 100] [--seed 1] [--only REGEX] [--pending yes]
+    python -m benchmarks.damage [--job rows|windows] [--pairs 100] [--seed 1] [--only REGEX] [--pending]
         [--folder DIR] [--minutes 5] [--limit 60]
 
 Each file and each folder of the checkpoint is removed, cut, emptied, changed in one byte (with its checksum beside it,
@@ -22,14 +22,14 @@ import os
 import random
 import re
 import shutil
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from benchmarks.harness import work_folder
+from benchmarks.harness import run, work_folder
 from stateplan.common.errors import StateplanError
 from stateplan.session.environment import TableEnvironment
 
@@ -65,7 +65,7 @@ def give(folder: Path, first: int, count: int) -> None:
         os.utime(path, (1_700_000_000 + number,) * 2)
 
 
-def run(job: str, rows: Path, work: Path, limit: float = PATIENCE) -> bool:
+def run_job(job: str, rows: Path, work: Path, limit: float = PATIENCE) -> bool:
     """Runs the job over the files; whether it ended within so many seconds."""
     env = TableEnvironment.create()
     for key, text in {
@@ -298,7 +298,7 @@ class Trial:
         self._run_well(self.peace)
 
     def _run_well(self, work: Path) -> None:
-        if not run(self.job, self.rows, work):
+        if not run_job(self.job, self.rows, work):
             raise TimeoutError(f"a job over a sound checkpoint takes more than {PATIENCE:.0f} s")
 
     def outcome(self, case: Case, copy: Path) -> str | None:
@@ -323,7 +323,7 @@ class Trial:
         """What becomes of the job at a place."""
         began = time.monotonic()
         try:
-            ended = run(self.job, self.rows, copy, self.limit)
+            ended = run_job(self.job, self.rows, copy, self.limit)
         except StateplanError as error:
             late = "slow " if time.monotonic() - began > self.limit else ""
             kind = "unexplained" if UNEXPLAINED.match(error.code) else "refused"
@@ -362,22 +362,29 @@ class Findings:
         return Counter(found.split(":")[0] for found in self.known.values() if found is not None)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The command; its exit code."""
-    given = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    job, only = given.get("--job", "rows"), re.compile(given.get("--only", ""))
-    until = time.monotonic() + 60 * float(given.get("--minutes", "inf"))
+def main(
+    job: Literal["rows", "windows"] = "rows",
+    pairs: int = 0,
+    seed: int = 1,
+    only: str = "",
+    pending: bool = False,
+    folder: Path | None = None,
+    minutes: float = float("inf"),
+    limit: float = LIMIT,
+) -> int:
+    """Tries the damages, and prints what became of them; 1 where one is bad."""
+    pattern, until = re.compile(only), time.monotonic() + 60 * minutes
     with work_folder("damage") as temporary:
-        folder = Path(given.get("--folder", temporary)) / (job + ("-pending" if "--pending" in given else ""))
-        trial = Trial.at(folder, job, float(given.get("--limit", LIMIT)), pending="--pending" in given)
-        findings, left = Findings(folder / "found"), 0
-        all_ = cases(trial.sound / "checkpoint", int(given.get("--pairs", 0)), int(given.get("--seed", 1)))
-        for some in groups([c for c in all_ if only.search(str(c)) and str(c) not in findings.known]):
+        place = (folder or Path(temporary)) / (job + ("-pending" if pending else ""))
+        trial = Trial.at(place, job, limit, pending=pending)
+        findings, left = Findings(place / "found"), 0
+        all_cases = cases(trial.sound / "checkpoint", pairs, seed)
+        for some in groups([c for c in all_cases if pattern.search(str(c)) and str(c) not in findings.known]):
             if time.monotonic() > until:
                 left += len(some)
                 continue
             before = len(findings.bad)
-            for case, found in trial.outcomes(some, folder / "copy").items():
+            for case, found in trial.outcomes(some, place / "copy").items():
                 findings.add(case, found)
             for line in findings.bad[before:]:
                 print(line, flush=True)
@@ -389,4 +396,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main, __doc__)
