@@ -290,8 +290,8 @@ def _below(order: Order, project: Project) -> Order | None:
 def _keeps_order(cast: Rex) -> bool:
     """Whether values are in the same order before and after a CAST.
 
-    Source: Calcite's ``SqlCastFunction``, without those that it takes for ordered, and that are not: texts to times and
-    BOOLEAN, numbers that do not fit their new type, and instants to local times, of which some come twice.
+    Source: Calcite's ``SqlCastFunction``. It also trusts casts that can change the order, which are left out here:
+    texts to times and BOOLEAN, numbers that may overflow their new type, and instants to local times, which may repeat.
     """
     source, target = cast.children[0].type, cast.type
     before, after = family(source), family(target)

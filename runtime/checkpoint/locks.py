@@ -56,8 +56,8 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 @dataclass(frozen=True)
 class Holder:
-    """The process that has a lock: its id, the host it runs on, and when it took the lock (ms since 1970); the id of
-    the process of Spark that it has started, if there is one."""
+    """The process that has a lock: its id, the host it runs on, when it took the lock (ms since 1970), and the id of
+    its JVM, where it has started Spark."""
 
     pid: int
     host: str
@@ -337,8 +337,10 @@ def writer_lock(folder: AnyPath, tell: Callable[[str], None] | None = None) -> F
 
 def name_spark(lock: FileLock | Lease) -> None:
     """Adds the process of Spark that this process has started to what the file of a writer's lock says."""
-    holder = _read_holder(lock.path.parent) if isinstance(lock, FileLock) else None
-    if holder is not None and isinstance(lock, FileLock):
+    if not isinstance(lock, FileLock):
+        return
+    holder = _read_holder(lock.path.parent)
+    if holder is not None:
         with contextlib.suppress(OSError):  # without it, the next writer does not wait
             lock.say(json.dumps(asdict(replace(holder, jvm=jvm_process()))) + "\n")
 

@@ -29,11 +29,7 @@ def jvm_loss(wait: float = 0.0) -> RunError | None:
     Args:
         wait: the longest wait for the end of the process, in seconds. Its connections break first.
     """
-    if "pyspark" not in sys.modules:
-        return None
-    from pyspark import SparkContext
-
-    process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark has no public access
+    process = _process()
     if process is None:
         return None
     try:
@@ -47,12 +43,19 @@ def jvm_loss(wait: float = 0.0) -> RunError | None:
 
 def jvm_process() -> int | None:
     """The id of the process of Spark that this process has started; None without one."""
+    process = _process()
+    return None if process is None else process.pid
+
+
+def _process() -> subprocess.Popen[bytes] | None:
+    """The process of Spark that this process has started."""
     if "pyspark" not in sys.modules:
         return None
     from pyspark import SparkContext
 
+    process: subprocess.Popen[bytes] | None
     process = getattr(SparkContext._gateway, "proc", None)  # noqa: SLF001 - PySpark has no public access
-    return None if process is None else int(process.pid)
+    return process
 
 
 def jvm_loss_behind(failure: BaseException) -> RunError | None:
