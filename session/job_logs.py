@@ -12,11 +12,12 @@ from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import Context
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
 
 from stateplan.common.release import installed_version
 from stateplan.session.job_spans import Value
-from stateplan.session.otlp import Arrivals, Receiver, WatchedLogs, process_resource
+from stateplan.session.otlp import Arrivals, Receiver, WatchedLogs
 from stateplan.session.traces import batch_ids
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class JobLogs:
 
     Args:
         receiver: where to.
+        resource: where from.
         job: the job.
         run_id: as of :class:`session.traces.Traces`.
         attributes: the attributes of the job, without a micro-batch.
@@ -47,6 +49,7 @@ class JobLogs:
     def __init__(
         self,
         receiver: Receiver,
+        resource: Resource,
         job: Job,
         run_id: bytes,
         attributes: Mapping[str, Value],
@@ -55,7 +58,7 @@ class JobLogs:
     ) -> None:
         self.job = job
         self._run_id, self._attributes, self._hide = run_id, attributes, hide
-        self._provider = LoggerProvider(resource=process_resource(), shutdown_on_exit=False)
+        self._provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_log_record_processor(BatchLogRecordProcessor(WatchedLogs(receiver, arrivals)))
         self._logger = self._provider.get_logger("stateplan", installed_version())
 

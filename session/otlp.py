@@ -102,13 +102,18 @@ def _is_on(signal: str) -> bool:
     return exporter == "otlp"
 
 
-def process_resource(**more: str) -> Resource:
-    """What telemetry says about the program that it is from, and ``more`` with dots in place of underscores.
-    ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME`` override it."""
+def process_resource() -> Resource:
+    """What telemetry says about the program that it is from. ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``
+    override it. The SDK detects it in threads of a pool, which no longer start once the process is ending: so this is
+    not for the thread of a follower."""
     version = installed_version()
     own = {"service.name": "stateplan", "service.version": version, "stateplan.version": version}
-    own |= {name.replace("_", "."): text for name, text in more.items()}
-    return Resource.create({**own, **OTELResourceDetector().detect().attributes})
+    return with_attributes(Resource.create(), own)
+
+
+def with_attributes(resource: Resource, attributes: Mapping[str, str]) -> Resource:
+    """A resource with further attributes. ``OTEL_RESOURCE_ATTRIBUTES`` overrides them too."""
+    return resource.merge(Resource({**attributes, **OTELResourceDetector().detect().attributes}))
 
 
 class Arrivals:

@@ -25,7 +25,7 @@ from stateplan.session.job_followers import JobFollower, problem_of
 from stateplan.session.job_logs import JobLogs, follow_logging, leave_logging
 from stateplan.session.job_spans import batch_spans, failed_batch, job_attributes
 from stateplan.session.lineage_tables import table_datasets
-from stateplan.session.otlp import EXPORTERS, Arrivals, Receiver, catch_warnings, process_resource
+from stateplan.session.otlp import EXPORTERS, Arrivals, Receiver, catch_warnings, process_resource, with_attributes
 from stateplan.session.otlp_metrics import JobMeter
 from stateplan.session.traces import Traces
 
@@ -64,10 +64,11 @@ class Telemetry:
 
     Attributes:
         receiver: where to.
+        resource: where from.
     """
 
     def __init__(self, receiver: Receiver, tell: Callable[[str], None] | None) -> None:
-        self.receiver = receiver
+        self.receiver, self.resource = receiver, process_resource()
         self._tell = tell or logging.getLogger("stateplan").warning
         self._notes: list[tuple[float, str]] = []
         self._follower: _Follower | None = None
@@ -99,7 +100,8 @@ class _Follower(JobFollower):
         self, telemetry: Telemetry, job: Job, record: JobRecord, secrets: Secrets, notes: list[tuple[float, str]]
     ) -> None:
         super().__init__(job, "telemetry", secrets, telemetry.report)
-        self._receiver, self._record, self._notes = telemetry.receiver, record, notes
+        self._receiver, self._resource = telemetry.receiver, telemetry.resource
+        self._record, self._notes = record, notes
         self._run_id = uuid.uuid4().bytes
         self._ended = 0.0
         self._last = -1
@@ -129,7 +131,8 @@ class _Follower(JobFollower):
 
     def _run(self) -> None:
         signals, receiver = self._receiver.signals, self._receiver
-        resource = process_resource(service_instance_id=hex_id(self.job.job_id), stateplan_plan_hash=self._plan_hash())
+        own = {"service.instance.id": hex_id(self.job.job_id), "stateplan.plan.hash": self._plan_hash()}
+        resource = with_attributes(self._resource, own)
         logs = self._begin_logs() if "logs" in signals else None
         meter = JobMeter(receiver, resource, self._view, Arrivals(self)) if "metrics" in signals else None
         traces = Traces(receiver, resource, self._run_id, Arrivals(self)) if "traces" in signals else None
@@ -147,7 +150,7 @@ class _Follower(JobFollower):
 
     def _begin_logs(self) -> JobLogs:
         attributes = job_attributes(self._view().info, None)
-        logs = JobLogs(self._receiver, self.job, self._run_id, attributes, self.hide, Arrivals(self))
+        logs = JobLogs(self._receiver, self._resource, self.job, self._run_id, attributes, self.hide, Arrivals(self))
         logs.say("the job has started")
         self._logs = logs
         while self._notes:

@@ -197,6 +197,19 @@ def test_the_end_of_the_process_waits_for_the_last_spans(receiver: OtlpReceiver)
     assert ([root.batch for root in receiver.roots()], ended.stderr) == ([0], "")
 
 
+def test_a_thread_that_begins_when_the_process_is_ending_sends_its_spans(receiver: OtlpReceiver) -> None:
+    late = """
+import time
+import stateplan.session.telemetry as telemetry
+run = telemetry._Follower.run
+telemetry._Follower.run = lambda follower: (time.sleep(0.5), run(follower))
+"""
+    ended = subprocess.run(
+        _program(receiver.url, late), cwd=ROOT, check=True, capture_output=True, timeout=120, text=True
+    )
+    assert ([root.batch for root in receiver.roots()], ended.stderr) == ([0], "")
+
+
 def test_the_end_of_the_process_does_not_wait_for_long(receiver: OtlpReceiver) -> None:
     receiver.seconds = 60
     command = _program(receiver.url, "import stateplan.session.job_followers as followers", "followers.PATIENCE = 0.2")
