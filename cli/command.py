@@ -9,7 +9,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import StrEnum
 from inspect import Parameter
 from types import TracebackType
@@ -22,6 +22,7 @@ from stateplan.cli.console import Console, abandon, make_console
 from stateplan.cli.exit_codes import ExitCode, exit_code
 from stateplan.cli.options import DebugOption, Format, FormatOption, QuietOption
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import redacted
 
 Body = Callable[..., int | None]

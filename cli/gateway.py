@@ -6,7 +6,7 @@ import gc
 import logging
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.options import SettingsOption, settings
 from stateplan.common.errors import OptionError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import redacted
 
 _ADDRESS = "sql-gateway.endpoint.rest.bind-address"

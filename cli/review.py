@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +17,7 @@ from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import InitOption, SettingsOption, extensions, format_of, settings
 from stateplan.cli.plan_files import tells_new_folder
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from stateplan.review.figures import Figures

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +17,7 @@ from stateplan.cli.console import Console, JsonConsole
 from stateplan.cli.options import InitOption, SettingsOption
 from stateplan.cli.options import settings as parse_settings
 from stateplan.common.errors import OptionError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from stateplan.cli.sql_client.client import Client, Terminal

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +14,7 @@ from stateplan.cli.command import command
 from stateplan.cli.console import Console
 from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import SettingsOption, settings
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from stateplan.testing.suite import FileOutcome, Report, Selection

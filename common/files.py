@@ -17,13 +17,13 @@ import os
 import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from stateplan.common.errors import DataError, Place, nearest
 from stateplan.common.failure_reasons import REASONS, first_answer
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import Roots, current_roots, is_link_error, open_unlinked, outside
 
 if TYPE_CHECKING:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias
 
 from stateplan.common.errors import OptionError, Place, StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import redacted_value
 from stateplan.common.secrets import resolve_references
 from stateplan.common.values.fields import parse_integer

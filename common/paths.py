@@ -9,13 +9,13 @@ import posixpath
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import total_ordering
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from stateplan.common.errors import GatewayError, nearest
 from stateplan.common.files import below_roots, move, remove, write_remote
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import current_roots
 
 T = TypeVar("T")

@@ -15,9 +15,9 @@ import errno
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from stateplan.common.errors import GatewayError, Place
+from stateplan.common.lazy_dataclass import dataclass
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 """How a folder is opened on the way to a file: it need not be readable where the system has such a mode."""

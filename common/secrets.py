@@ -11,11 +11,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import quote
 
 from stateplan.common.errors import OptionError, Place, nearest
 from stateplan.common.files import below_roots
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import SHORT, is_secret, replace_spans, secret_parts
 
 _SESSION = "session"

@@ -9,12 +9,12 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from stateplan.common.errors import PlanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import shorten
 
 NEVER = 0

@@ -8,11 +8,12 @@ structured type.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from stateplan.common.errors import CheckpointError, OptionError, Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, write_whole
 
 ALIGNMENT = "alignment"

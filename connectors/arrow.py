@@ -11,12 +11,12 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, Role
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import countable

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.pace import Pace
 
 _ROW_BYTES = 64

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from stateplan.common.errors import CatalogError, OptionError, Place, nearest, one_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, accepted_value, match, parse_value
 from stateplan.common.types import LogicalType
 

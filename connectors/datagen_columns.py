@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from stateplan.common.errors import CatalogError, OptionError, Place, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, flag, parse_value
 from stateplan.common.types import CONSTRUCTED, INT, LogicalType
 

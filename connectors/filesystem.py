@@ -13,12 +13,12 @@ The options are the rows of :class:`Filesystem`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
 from stateplan.common.files import HADOOP, handed_file, plain_path, safe_url, scheme_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag, parallelism
 from stateplan.connectors.datasets import Dataset, datasets_of_path
 from stateplan.connectors.formats.base import Decoder, Encoder

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, Role, flag
 from stateplan.common.types import LogicalType
 from stateplan.connectors.splits import Split

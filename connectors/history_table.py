@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import KIND, column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.history import HistoryLost, PositionedSource
 from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource, Source, SourceTable

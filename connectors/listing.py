@@ -12,7 +12,6 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import DataError, OptionError, Place, nearest
@@ -30,6 +29,7 @@ from stateplan.common.files import (
     safe_url,
     scheme_of,
 )
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import nearest_name, scan_folder
 
 COMMITTED = "_committed"

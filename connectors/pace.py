@@ -7,8 +7,9 @@ Spark's log has that before the first row is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from stateplan.common.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stateplan.common.changelog import KIND, columns
 from stateplan.common.errors import DataError, Place, StateplanError
 from stateplan.common.files import absolute, filesystem_of, local_path
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import scan_folder
 from stateplan.common.types import STRING, LogicalType
 from stateplan.connectors.formats.base import Decoder

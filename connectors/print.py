@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from stateplan.common.changelog import KIND, MODES, ChangelogMode, RowKind, column
 from stateplan.common.disk import output_error
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, Role, flag, parallelism
 from stateplan.common.types import LogicalType
 from stateplan.connectors.protocol import Connector, Sink, SinkTable

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.common.errors import OptionError, Place
 from stateplan.common.files import HADOOP, scheme_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, Role, match, parse_value
 from stateplan.common.paths import AnyPath
 from stateplan.common.secrets import resolve_references

@@ -9,13 +9,13 @@ Importing this loads no engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from stateplan.common.changelog import RETRACT, ChangelogMode
 from stateplan.common.errors import CatalogError, OptionError, Place, nearest, one_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.lazy_table import LazyTable
 from stateplan.common.options import PATH, Option, OptionType, Role, accepted_value, match, parse_value
 from stateplan.common.secrets import has_reference, references

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stateplan.common.errors import DataError, Place
+from stateplan.common.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

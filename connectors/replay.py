@@ -10,10 +10,11 @@ The options are the rows of :class:`Replay`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import PATH, Role
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.connectors.datasets import Dataset, datasets_of_path

@@ -14,10 +14,10 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, Role
 from stateplan.connectors.protocol import Connector, Sink, SinkTable
 

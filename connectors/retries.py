@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

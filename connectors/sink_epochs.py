@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 
 _DIGITS = 15
 """Hexadecimal digits of a digest, so that it is a positive 64-bit integer too."""

@@ -6,11 +6,11 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Self, TypeVar
 
 from stateplan.common.files import local_path, plain_path
+from stateplan.common.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ import posixpath
 import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import Place, RunError
@@ -35,6 +34,7 @@ from stateplan.common.files import (
     rooted_path,
     safe_url,
 )
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.listing import COMMITTED, epoch_of, note_of, part_name
 from stateplan.connectors.sink_epochs import Mark, is_of_other_checkpoint
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import ago, bytes_text
 from stateplan.common.ttl import format_ttl
 from stateplan.plans.document import PlanDocument

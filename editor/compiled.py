@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import is_batch, of_mode
 from stateplan.editor.diagnosis import Diagnosis, first_line, of_lint
 from stateplan.editor.findings import Edit, Fix

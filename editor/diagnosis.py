@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from stateplan.common.errors import Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.editor.findings import Edit, Finding, Fix, Level, OtherPlace
 from stateplan.editor.positions import LineMap, Span
 from stateplan.editor.scratch import NOT_CHECKED

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import Roots, holding
 from stateplan.editor.checkpoints import Checkpoints
 from stateplan.editor.findings import Finding, Insight, Level, OtherPlace, Target

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.editor.positions import Span
 
 SHOW_PLAN = "stateplan.showPlan"

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot.tokenizer_core import Token
 
 from stateplan.common.errors import SqlError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.editor.positions import LineMap, Span
 from stateplan.planner.dialect.errors import place_at
 from stateplan.planner.dialect.tokenizer import scan

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from stateplan.common.errors import PlanError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.editor.checkpoints import Checkpoints, cost_line
 from stateplan.editor.diagnosis import LEVELS, move_fixes, of_error
 from stateplan.editor.findings import Edit, Finding, Fix, Hover, Insight, Lens, Level, Symbol, Target

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from stateplan.common.errors import Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import holding
 from stateplan.editor.diagnosis import of_error
 from stateplan.editor.findings import Finding, Symbol

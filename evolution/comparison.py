@@ -7,12 +7,12 @@ Codes: CKPT056.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.evolution.conversion import Conversion, NewRows
 from stateplan.runtime.checkpoint.slots import OperatorEntry
 from stateplan.runtime.jobgraph import OperatorSpec

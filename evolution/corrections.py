@@ -7,12 +7,13 @@ writes the difference to the sink. So each correction is written exactly once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, sorted_paths
 from stateplan.common.small_frames import stack
 from stateplan.connectors.protocol import InstantSource, Sink

@@ -18,7 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from stateplan.common.changelog import RowKind, column
 from stateplan.common.errors import CheckpointError, find_encoded
 from stateplan.common.failure_reasons import reason_of, text_of
 from stateplan.common.files import HADOOP, scheme_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, copy_tree, remove_tree, write_whole
 from stateplan.common.readable import amount
 from stateplan.common.settings import parallelism

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import ACCESS_TIME, Kernel
 from stateplan.runtime.kernels.common.accumulators import Changes, MergeableFold
 from stateplan.runtime.kernels.common.key_ids import Ints, key_ids

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CheckpointError, DataError, StateplanError
 from stateplan.common.files import HADOOP, local_path, scheme_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import parallelism
 from stateplan.connectors.blackhole import Nothing
 from stateplan.connectors.history import HistoryLost, PositionedSource, RepeatableSource

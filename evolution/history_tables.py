@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, write_whole
 from stateplan.connectors.history import HistoryLost, PastSplit, PositionedSource
 from stateplan.connectors.history_table import PART, POSITION, HistoryTable, TableRows

@@ -7,11 +7,12 @@ of bounded size, and a checkpoint that continues.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath
 from stateplan.connectors.protocol import RangeSource
 from stateplan.connectors.splits import RangeSplit

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.evolution.conversion import NewRows, StateLoad
 from stateplan.runtime.exchange import Blob, Rows, StateRows, StateTime, blob_batch, encode, split
 from stateplan.runtime.hashing import slot_label

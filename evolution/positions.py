@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.history import HistoryLost, PastSplit
 from stateplan.connectors.history_table import PART, POSITION, TIME
 from stateplan.connectors.splits import Split

@@ -5,8 +5,8 @@ takes. The start of Spark, and of micro-batches, does not count.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.evolution.history import Piece
 from stateplan.runtime.checkpoint.slots import Layout
 from stateplan.runtime.inspect.inspection import Snapshot

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.evolution.gathers import group_kernel, merge_rows
 from stateplan.runtime.kernel import ACCESS_TIME, Kernel, StateTable
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold, TrackedExtreme, best_of_each

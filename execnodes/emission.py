@@ -6,9 +6,9 @@ Source: Flink's ``WindowEmitStrategy``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from stateplan.common.errors import OptionError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import value
 
 _EARLY, _LATE = "table.exec.emit.early-fire", "table.exec.emit.late-fire"

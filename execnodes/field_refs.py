@@ -7,10 +7,10 @@ lineage and the layout of state after a change of the plan follow from that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.model import PlanModel
 from stateplan.functions.rex import FieldAccess, InputRef, PatternInputRef, Rex, TableArgument

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Annotated, Any, ClassVar
 
@@ -13,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType, parse_type, type_from_json
 from stateplan.functions.rex import Rex, rex_from_json

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from stateplan.common.errors import Place, PlanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import TTL_FORM
 from stateplan.execnodes.model import PlanModel, value_text
 

@@ -7,9 +7,9 @@ Sources: Calcite's ``SqlAggFunction`` return types as Flink's type system derive
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from stateplan.common.errors import Place, SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, DOUBLE, LogicalType
 from stateplan.functions.table import wrong_count
 from stateplan.functions.typerules import decimal, decimal_divide, family

@@ -6,13 +6,14 @@ Source: FLIP-440; Flink's ``ProcessTableFunction``, ``ArgumentTrait`` and ``Tabl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.common.errors import nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 
 ON_TIME, UID = "on_time", "uid"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import polars as pl
 from stateplan.common.changelog import KIND, column
 from stateplan.common.errors import DataError, Place, RunError, StateplanError, find_encoded
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import without
 from stateplan.functions.render import NOW, WATERMARK, Check, Renderer
 from stateplan.functions.render.random import random_columns

@@ -8,9 +8,9 @@ The rows are in the family modules (``arithmetic``, ``comparison``, ``conditiona
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.foreign_functions import REPLACEMENTS
 from stateplan.functions.rex import Literal, Rex

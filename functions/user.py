@@ -7,10 +7,11 @@ A function is a callable, or an object with ``eval`` (scalar, table and process 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, TypeAlias
 
 from stateplan.common.errors import DataError, RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType
 from stateplan.common.values.row import Row, RowAccumulator

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from stateplan.common.changelog import RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import has_legacy_casts, is_batch, of_mode, value
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.graph import ExecGraph

@@ -10,9 +10,9 @@ Source: Calcite's logical relational expressions (``explainTerms``), Flink's ``L
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import redacted_value
 from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.groupings import Grouping

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from stateplan.common.changelog import ChangelogMode, RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.specs import ChangelogKind
 from stateplan.planner.algebra.relations import Rank, Rel
 

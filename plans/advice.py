@@ -6,10 +6,10 @@ Source: Flink's ``GroupAggregationAnalyzer``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from stateplan.common.errors import PlanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode

@@ -7,13 +7,13 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import is_secret, outline, redacted, redacted_value
 from stateplan.execnodes.node_text import agg_text
 from stateplan.execnodes.nodes.base import TTL_OPTIONS, ExecNode

@@ -7,9 +7,10 @@ old one has seen.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.nodes.base import field_types
 from stateplan.execnodes.specs import AggCall

@@ -12,9 +12,10 @@ The verdicts of all kinds of change are listed in ``docs/plans/plan-diff.md``.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stateplan.common.errors import Place, PlanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.history import BACKFILL
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.nodes.base import ExecNode

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 from stateplan.common.errors import Place, PlanError, StateplanError, nearest
 from stateplan.common.files import safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, format_ttl, parse_ttl
 from stateplan.execnodes.fingerprint import assign_uids, uids
 from stateplan.execnodes.graph import ExecGraph

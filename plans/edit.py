@@ -6,11 +6,11 @@ Error codes: PLAN106, PLAN107.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import Place, PlanError
 from stateplan.common.files import safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import in_columns
 from stateplan.common.ttl import format_ttl
 from stateplan.execnodes.node_ttls import ttl_home

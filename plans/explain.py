@@ -11,10 +11,11 @@ each shared operator gets a tree of its own. The state section is ours.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from stateplan.common.changelog import ChangelogMode, RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import in_columns
 from stateplan.common.redaction import redacted
 from stateplan.execnodes.changelog_modes import changelog_modes

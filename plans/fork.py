@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount, bytes_text, in_columns
 from stateplan.execnodes.shadows import SIDES
 

@@ -8,8 +8,9 @@ its calls need.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.node_text import agg_text
 from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.specs import AggCall

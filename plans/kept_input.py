@@ -8,8 +8,8 @@ neither on their order nor on the rows that were taken back.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.calc import Calc

@@ -5,8 +5,9 @@ of each partition."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import format_ttl
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import ExecNode

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType, type_from_json
 from stateplan.connectors.history import BACKFILL
 from stateplan.connectors.registry import known_connector, known_format

@@ -8,11 +8,12 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import CheckpointError, PlanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, nearest_folder
 from stateplan.common.readable import in_columns
 from stateplan.common.ttl import NEVER, format_ttl

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import PlanError, nearest
 from stateplan.common.files import safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.execnodes.graph import FLINK_VERSION, FLINK_VERSIONS
 from stateplan.plans import jackson

@@ -13,9 +13,9 @@ its meaning. It adds, drops or renames keys of nodes; it never adds, drops or re
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import FLINK_VERSIONS
 from stateplan.plans.verdicts import Verdict

@@ -13,10 +13,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stateplan.common.errors import Place, PlanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.shadows import SHADOW, SIDES

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from itertools import zip_longest
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.fingerprint import fingerprints, readers, uids
 from stateplan.execnodes.graph import ExecGraph

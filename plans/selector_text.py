@@ -21,10 +21,10 @@ Error codes: PLAN100, PLAN105.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from stateplan.common.errors import Place, PlanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.plans.document import edited_ttl
 
 _ASSIGNMENT = "SELECTOR=TTL, such as 'deduplicate=1 h' or 'join[Orders*Logistics].right=7 d'"

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
 from typing import Any, NamedTuple
 
 from stateplan.common.errors import PlanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import in_columns
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.specs import split_identifier

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from stateplan.common.changelog import ChangelogMode, RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount, in_columns
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.node_ttls import compiled_ttls

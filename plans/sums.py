@@ -8,10 +8,11 @@ rounded and no sum overflows.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType, type_from_json
 from stateplan.plans.meanings import FieldMeanings, is_field
 

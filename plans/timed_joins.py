@@ -8,9 +8,10 @@ outer one, rows are marked that have met another row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.interval_join import IntervalJoin
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.listing import natural_key, table_files
 from stateplan.plans.selector_text import Assignment
 

@@ -4,11 +4,11 @@ one."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import field_types
 from stateplan.execnodes.nodes.group_aggregate import GroupAggregate

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import format_ttl
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.graph import ExecGraph

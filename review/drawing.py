@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.plans.diff import PlanDiff
 from stateplan.plans.diff_report import own_changes
 from stateplan.plans.document import PlanDocument

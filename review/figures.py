@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import CheckpointError, PlanError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, outlives, parse_ttl
 from stateplan.plans.document import PlanDocument
 from stateplan.runtime.metrics.log import read_job, read_metrics

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.plans.diff_report import operator_rows
 from stateplan.plans.document import ttl_text

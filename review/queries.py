@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.node_tables import table_of
 from stateplan.planner.catalog.overlay import hold_changes
 from stateplan.planner.dialect import nodes

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.review.comparison import QueryChange, compare_query
 from stateplan.review.figures import Figures
 from stateplan.review.findings import ReviewFinding, findings_of, findings_of_tests

@@ -7,10 +7,10 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ Code: CKPT008, and those of the connectors.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import Roots, holding
 from stateplan.connectors.protocol import Sink, Source
 from stateplan.runtime.checkpoint.directory import Checkpoint

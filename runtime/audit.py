@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +17,7 @@ import polars as pl
 
 from stateplan.common.changelog import column
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, read_settled, write_whole
 from stateplan.common.settings import value
 from stateplan.common.types import LogicalType

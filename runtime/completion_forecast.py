@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
 from stateplan.common.errors import StateplanError
 from stateplan.common.files import local_path
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.listing import entries_in
 from stateplan.connectors.protocol import FileSource, InstantSource, RangeSource
 from stateplan.runtime.jobgraph import JobGraph

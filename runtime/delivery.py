@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.exchange import Blob, Rows, encode, split
 from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, ToOperator, ToReader, ToSink, targets

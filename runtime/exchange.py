@@ -8,13 +8,13 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_at, stack
 from stateplan.runtime.hashing import hash_rows, key_groups
 from stateplan.runtime.watermarks import PartWatermark

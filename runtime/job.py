@@ -11,10 +11,11 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import hex_id
 from stateplan.runtime.interrupts import between_calls
 

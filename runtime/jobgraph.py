@@ -9,11 +9,12 @@ the number of its operators.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import Roots
 from stateplan.common.ttl import TtlConfig
 from stateplan.connectors.protocol import Sink, Source

@@ -6,12 +6,13 @@ Source of the semantics: Flink's ``LookupJoinRunner`` and ``LookupJoinWithCalcRu
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column, columns
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.protocol import Lookup

@@ -13,11 +13,11 @@ import copy
 import json
 import zlib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import CheckpointError, PlanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, write_whole
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.model import PlanModel

@@ -9,12 +9,13 @@ job has run. If it is larger than :data:`MOST_BYTES` even so, the comparison of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, read_settled, write_whole
 from stateplan.common.types import LogicalType
 from stateplan.common.values.atomic import FieldStyle

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.atomic import FieldStyle
 from stateplan.connectors.formats.json_encode import JsonWriter

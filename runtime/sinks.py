@@ -9,7 +9,7 @@ import shutil
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from pathlib import Path
 from typing import overload
@@ -17,6 +17,7 @@ from typing import overload
 import pyarrow as pa
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import Roots, hold
 from stateplan.connectors.protocol import Sink
 from stateplan.execnodes.shadows import ActivePlan

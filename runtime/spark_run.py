@@ -8,11 +8,12 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import hex_id
 from stateplan.common.roots import holding
 from stateplan.runtime.budget import Budget

@@ -6,12 +6,13 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import CheckpointError, OptionError
 from stateplan.common.files import absolute
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.secrets import Environment, Secrets
 from stateplan.common.settings import TRACED, is_batch, value
 from stateplan.connectors.registry import clashing_names

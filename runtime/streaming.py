@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import CheckpointError, RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath
 from stateplan.runtime.checkpoint.savepoint import write_savepoint
 from stateplan.runtime.job import Job, OnProgress, Progress

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, columns
 from stateplan.common.errors import PlanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import current_roots
 from stateplan.common.secrets import Secrets
 from stateplan.common.settings import corrects_flink, has_legacy_casts, value

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import END_OF_TIME, NO_WATERMARK, Watermark
 
 _CODE = struct.Struct("<qi?")

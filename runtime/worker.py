@@ -6,12 +6,12 @@ import functools
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
 import polars as pl
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import hold
 from stateplan.runtime.delivery import Clock, count_rows, deliver, marks_of, send_marks, side_blobs
 from stateplan.runtime.exchange import Blob, Touch

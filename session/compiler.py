@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from sqlglot import exp
 
 from stateplan.common.errors import CatalogError, Place, PlanError, SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import redacted
 from stateplan.common.settings import Configuration, is_batch, value
 from stateplan.connectors.results import Results

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType
 from stateplan.common.settings import OPTIONS
 from stateplan.connectors.registry import connectors, formats_of, known_connector, known_format

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount, bytes_text, roughly
 from stateplan.plans.diff import OperatorDiff
 from stateplan.plans.verdicts import Verdict

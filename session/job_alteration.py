@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import CheckpointError, OptionError, Place, RunError, StateplanError, nearest, one_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, parse_value
 from stateplan.common.paths import AnyPath, remove_tree
 from stateplan.common.settings import Configuration, value

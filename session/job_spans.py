@@ -7,10 +7,11 @@ conventions where there is one, else ``stateplan.`` and the name of the figure.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from urllib.parse import urlsplit
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.datasets import Dataset
 from stateplan.connectors.registry import connectors
 from stateplan.runtime.metrics.figures import FIGURES

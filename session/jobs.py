@@ -6,11 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from stateplan.common.errors import Place, RunError, StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import hex_id
 from stateplan.execnodes.shadows import has_shadow
 from stateplan.planner.catalog.functions import CatalogFunction

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import redacted
 from stateplan.connectors.datasets import Dataset
 from stateplan.connectors.registry import known_connector

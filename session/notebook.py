@@ -10,11 +10,11 @@ import contextvars
 import threading
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.common.types import LogicalType
 from stateplan.session.describe import type_text

@@ -9,7 +9,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -25,6 +24,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from stateplan.common.errors import OptionError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.release import installed_version
 from stateplan.common.secrets import resolve_references
 from stateplan.common.settings import value

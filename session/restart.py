@@ -8,10 +8,11 @@ Codes: CKPT003, CKPT022, CKPT023, CKPT055.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import CheckpointError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import value
 from stateplan.common.ttl import outlives
 from stateplan.execnodes.node_tables import table_of

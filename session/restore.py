@@ -10,10 +10,10 @@ Codes: CAT050 to CAT055.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind
 from stateplan.common.errors import CatalogError, Place, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Role
 from stateplan.common.secrets import Secrets
 from stateplan.common.settings import value

@@ -7,11 +7,12 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import hex_id, render
 from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType
 from stateplan.common.values.row import Row

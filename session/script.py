@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.planner.dialect import nodes, parse
 from stateplan.planner.positions import place_of, text_of
 

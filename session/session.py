@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import Place, SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import Configuration
 from stateplan.planner.catalog.manager import CatalogManager
 from stateplan.session.host import Host

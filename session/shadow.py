@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, write_whole
 from stateplan.connectors.registry import known_connector
 from stateplan.evolution.estimate import state_sizes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import Configuration, of_mode, value
 from stateplan.common.types import BIGINT
 from stateplan.common.zone import local_time_zone

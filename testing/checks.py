@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.testing.rows import Change, Fields
 from stateplan.testing.story import Block, Expect

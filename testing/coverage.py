@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import polars as pl
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER
 from stateplan.functions.program import Program
 from stateplan.functions.rex import Call, Rex

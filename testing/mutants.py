@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER
 from stateplan.planner.dialect import nodes
 from stateplan.planner.positions import place_of

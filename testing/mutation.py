@@ -9,10 +9,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, TypeAlias
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.testing.mutants import SqlMutant, TtlMutant, sql_mutants, ttl_mutants
 from stateplan.testing.play import Play, Setup, Trial, initial_plan

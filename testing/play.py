@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from pathlib import Path
 
 from stateplan.common.errors import Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.plans.lint import lint
 from stateplan.runtime.metrics.figures import Figures, add_all

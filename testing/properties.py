@@ -13,10 +13,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.testing.operators import Operators
 from stateplan.testing.play import Play, Setup, Trial, Variation

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 from stateplan.common.errors import Place, PlanError, StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import visible_files
 from stateplan.plans.document import edited_ttl
 from stateplan.testing.blocks import is_table_row, read_block

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.testing.rows import Change, Fields
 from stateplan.testing.story import Action, Block, Case, Expect, GivenRows, Row
 from stateplan.testing.story_plan import Input, Preparation, file_of

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from stateplan.common.errors import RunError, StateplanError, find_encoded
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER
 from stateplan.connectors.protocol import InstantSource, RangeSource
 from stateplan.connectors.splits import AssignedSplit, InstantSplit, RangeSplit

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 
 Form: TypeAlias = Literal["table", "json", "csv", "values"]
 """How the rows of a block are written."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode, RowKind
 from stateplan.common.errors import SqlError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.zone import local_time_zone
 from stateplan.connectors.filesystem import Filesystem
 from stateplan.connectors.registry import source_changelog_mode, source_gives_key_deletes

@@ -6,9 +6,10 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stateplan.common.errors import Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.testing.explaining import explain
 from stateplan.testing.play import Outcome, run_case
 from stateplan.testing.reader import read_story

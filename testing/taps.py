@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.program import Program
 from stateplan.runtime.jobgraph import JobGraph, Pipeline, ToOperator, ToReader, ToSink
 from stateplan.runtime.kernel import Transform, WatermarkTap

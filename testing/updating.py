@@ -6,9 +6,9 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import write_whole
 from stateplan.testing.blocks import NULL, split_cells
 from stateplan.testing.checks import Verdict

@@ -295,7 +295,7 @@ PROBED = {
         "runtime/kernels/common/running_values.py runtime/kernels/common/user_aggregates.py runtime/user_functions.py"
     ),
     "values of any class, by what they can do": (
-        "common/errors/__init__.py common/values/atomic.py gateway/client/parameters.py "
+        "common/errors/__init__.py common/lazy_dataclass.py common/values/atomic.py gateway/client/parameters.py "
         "runtime/kernels/common/accumulator_bytes.py runtime/kernels/common/old_accumulators.py session/elements.py "
         "session/in_memory.py"
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from stateplan.cli.exit_codes import ExitCode
 from stateplan.cli.options import Format, SettingsOption, settings
 from stateplan.cli.plan_files import STREAM, read_plan
 from stateplan.common.errors import PlanError
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from stateplan.plans.document import PlanDocument

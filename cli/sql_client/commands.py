@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from stateplan.common.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

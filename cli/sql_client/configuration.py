@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import OptionError, Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import redacted_value
 
 SECTIONS = ("tables", "views", "functions")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.gateway.client.wire import error_of_text
 from stateplan.gateway.protocol import GatewaySession, PageKind
 from stateplan.runtime.interrupts import between_calls

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from stateplan.common.errors import Place, SqlError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 
 _TOKEN = re.compile(
     r"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +20,7 @@ from stateplan.cli.options import (
     output_option,
     settings,
 )
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,11 +12,12 @@ import json
 import re
 import string
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from typing import Any, Self
 
 from stateplan.common.errors.catalogue import texts_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount
 from stateplan.common.redaction import masked, redacted, without_secrets
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime
 from typing import Any
 
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.delta.bounds import file_path
 from stateplan.connectors.delta.pruning import Bounds
 from stateplan.connectors.delta.table import Facts, Location

@@ -15,7 +15,7 @@ import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError, Place, RunError
 from stateplan.common.files import below_roots, rooted_path, safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import STRING, LogicalType
 from stateplan.common.values.arrow import arrow_column
 from stateplan.connectors.delta.bounds import inside, is_absolute

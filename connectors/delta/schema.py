@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Sized
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from stateplan.common.errors import CatalogError, Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import (
     BIGINT,
     BOOLEAN,

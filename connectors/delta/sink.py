@@ -12,13 +12,14 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError, RunError, nearest
 from stateplan.common.files import safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.commits import last_changes, rows_as_part
 from stateplan.connectors.delta.schema import DeltaColumn, fits, names_of, schema_of

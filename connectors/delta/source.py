@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import DataError, OptionError, nearest
 from stateplan.common.files import plain_path
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.budget import Budget, Limits
 from stateplan.connectors.delta.log import ADDED_ROWS, DELETE, REMOVED_ROWS, Commit, DataFile, Log
@@ -73,6 +74,9 @@ class Rules:
     change_feed: bool = False
 
 
+_DEFAULT_START, _DEFAULT_RULES = Start(), Rules()
+
+
 @dataclass(frozen=True)
 class DeltaSplit(Split):
     """A file of a version of a table."""
@@ -125,8 +129,8 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         *,
         is_bounded: bool = True,
         interval: int | None = None,
-        start: Start = Start(),
-        rules: Rules = Rules(),
+        start: Start = _DEFAULT_START,
+        rules: Rules = _DEFAULT_RULES,
         limits: Limits | None = None,
         partitions: Sequence[Partition] | None = None,
         filters: Sequence[Rex] = (),

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import DataError, OptionError, RunError
 from stateplan.common.files import absolute, has_scheme, local_path, require_root, rooted_path, safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import secrets_of, without
 from stateplan.common.roots import current_roots
 from stateplan.connectors.delta.bounds import check_log, is_absolute

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from stateplan.common.changelog import KIND, column, columns
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import open_input
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import build_series

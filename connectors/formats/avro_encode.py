@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +17,7 @@ import polars as pl
 from stateplan.common.changelog import KIND, column
 from stateplan.common.errors import DataError
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType
 from stateplan.common.values.fields import raw_dtype

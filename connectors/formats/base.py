@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, ChangelogMode, column
 from stateplan.common.errors import CatalogError, DataError, Place
 from stateplan.common.files import absolute, driver_errors, filesystem_of, local_path, modified
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, OptionValues, Role, flag, options_below, parse_value
 from stateplan.common.types import LogicalType
 

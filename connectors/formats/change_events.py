@@ -6,7 +6,7 @@ Events of which the row before is partial are in :mod:`connectors.formats.partia
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import polars as pl
 
 from stateplan.common.changelog import KIND, MODES, RowKind, column, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import STRING, row_type
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.formats.json_decode import Event

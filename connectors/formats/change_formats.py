@@ -6,10 +6,10 @@ Events are written as Flink writes them: +I and +U as an event that adds a row, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from stateplan.common.changelog import MODES, RETRACT, ChangelogMode
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, OptionValues, Role, flag
 from stateplan.common.types import LogicalType, parse_type
 from stateplan.connectors.formats.base import (

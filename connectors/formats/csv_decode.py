@@ -11,7 +11,6 @@ import io
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +22,7 @@ from stateplan.common.changelog import columns
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import Lines, line_chunks
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType
 from stateplan.common.values.strict import strict_value

@@ -7,11 +7,11 @@ that comes before the delimiter or the quote in Unicode, such as a space; quotes
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import polars as pl
 
 from stateplan.common.changelog import column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType
 from stateplan.common.values.atomic import FieldStyle

@@ -11,10 +11,11 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from stateplan.common.errors import DataError, Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.readable import shorten
 from stateplan.common.types import LogicalType

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow.json
 
 from stateplan.common.changelog import columns
 from stateplan.common.files import Lines
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.strict import strict_bytes, strict_date, strict_time, strict_timestamp, strict_value
 from stateplan.connectors.formats.base import Fields

@@ -12,7 +12,6 @@ import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ import polars as pl
 from stateplan.common.changelog import KIND, column, columns
 from stateplan.common.files import Lines, line_chunks
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType, row_type
 from stateplan.connectors.formats.base import Fields, FileColumns, countable, frame_of

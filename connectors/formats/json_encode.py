@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.values.atomic import FieldStyle
 from stateplan.common.values.codecs import codec, json_object

@@ -16,13 +16,14 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from stateplan.common.errors import DataError, Place
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import amount, shorten
 from stateplan.common.types import CONSTRUCTED, LogicalType
 from stateplan.common.values.fields import (

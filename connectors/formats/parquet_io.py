@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 from stateplan.common.changelog import column
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import below_roots, driver_errors, filesystem_of, local_path
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.roots import current_roots
 from stateplan.common.types import INT, LogicalType
 from stateplan.common.values.arrow import arrow_column

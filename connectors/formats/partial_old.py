@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BOOLEAN, STRING, LogicalType, row_type
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.formats.change_events import changes_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 from stateplan.common.changelog import column
 from stateplan.common.errors import DataError, Place
 from stateplan.common.files import line_chunks
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import OptionValues
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Fields, FileColumns, countable

@@ -12,13 +12,14 @@ import json
 import ssl
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from stateplan.common.errors import DataError, OptionError, Place, nearest, one_of
 from stateplan.common.failure_reasons import reason_of
 from stateplan.common.files import safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.redaction import SHORT, without
 from stateplan.common.secrets import has_reference, resolve_references
 from stateplan.connectors.formats.avro_schema import Schema, schema_text

@@ -14,7 +14,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import CatalogError, DataError, OptionError, Place, StateplanError
 from stateplan.common.files import absolute, below, local_path, rooted_path, safe_url
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType
 from stateplan.common.redaction import secrets_of, without
 from stateplan.common.roots import current_roots

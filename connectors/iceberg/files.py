@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.splits import Split
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import OptionError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from pyiceberg.partitioning import PartitionSpec

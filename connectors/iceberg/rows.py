@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import DataError, Place, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.arrow import arrow_column
 from stateplan.connectors.formats.base import countable

@@ -7,10 +7,10 @@ Source: the types of Iceberg's specification, and ``FlinkTypeToType`` and ``Type
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import DataError, Place, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import (
     BIGINT,
     BOOLEAN,

@@ -13,11 +13,11 @@ Source: ``FlinkSource`` of Iceberg's Flink module, and Iceberg for Spark for the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import DataError, OptionError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.budget import Budget, Limits
 from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource

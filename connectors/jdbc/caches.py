@@ -6,9 +6,11 @@ Source: Flink's ``LookupOptions``, ``DefaultLookupCache`` and ``CacheReloadTrigg
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING
+
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import polars as pl

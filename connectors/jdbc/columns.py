@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import CatalogError, DataError, Place, RunError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, MAX_LENGTH, STRING, LogicalType
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.postgres import Server, literal, quote_name, rows

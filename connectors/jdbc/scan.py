@@ -15,7 +15,6 @@ import json
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError, nearest
 from stateplan.common.failure_reasons import reason_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, remove_tree, rename, write_whole
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.columns import (

@@ -15,13 +15,14 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind
 from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.columns import Column, TableInfo, column_of, find_table

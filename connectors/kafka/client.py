@@ -14,11 +14,12 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import OptionError, RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import options_below
 from stateplan.common.redaction import is_secret, without
 from stateplan.common.secrets import resolve_references, unresolved

@@ -6,12 +6,12 @@ Source: Flink's ``DynamicKafkaRecordSerializationSchema`` and ``ReducingUpsertWr
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import DataError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.formats.base import MessageEncoder, format_options
 from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.protocol import SinkTable

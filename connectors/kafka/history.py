@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.history import HistoryLost, PastSplit
 from stateplan.connectors.kafka.planning import FIRST, LAST, Planner, offsets_of, part_of
 from stateplan.connectors.kafka.samples import Offsets, Place, consumer_at, mean_size

@@ -6,11 +6,11 @@ Source: Flink's ``KafkaConnectorOptionsUtil.getFlinkKafkaPartitioner``, Kafka's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from stateplan.common.lazy_dataclass import dataclass
 
 _ANY = -1
 _SEED, _FACTOR = 0x9747B28C, 0x5BD1E995

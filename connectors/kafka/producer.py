@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stateplan.common.errors import DataError, RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import shorten
 from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, Complaints
 from stateplan.connectors.kafka.encode import HEADERS, KEY, TIMESTAMP, TOPIC, VALUE

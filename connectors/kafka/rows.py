@@ -8,11 +8,12 @@ message without a value deletes the row of its key in an ``upsert-kafka`` table,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, RowKind, column, columns
 from stateplan.common.errors import DataError, Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Format, MessageDecoder, format_options, skipping
 from stateplan.connectors.kafka.tables import layout_of

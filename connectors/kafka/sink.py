@@ -16,13 +16,14 @@ import io
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
 from stateplan.common.errors import OptionError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.kafka.client import Brokers
 from stateplan.connectors.kafka.encode import RowEncoder
 from stateplan.connectors.kafka.partitioner import Partitioner

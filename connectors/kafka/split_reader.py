@@ -11,10 +11,10 @@ import gc
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.extras import require
 from stateplan.connectors.kafka.client import NO_TOPIC, Brokers, passes, shared_consumer
 from stateplan.connectors.kafka.splits import KafkaSplit

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.splits import AssignedSplit, Split
 
 

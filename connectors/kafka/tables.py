@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import list_of
 from stateplan.connectors.formats.base import Fields, Format
 from stateplan.connectors.kafka.properties import PREFIX

@@ -14,10 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.kafka.client import Brokers, Complaints
 from stateplan.connectors.kafka.encode import TOPIC
 from stateplan.connectors.kafka.partitioner import Partitioner

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from stateplan.common.errors import DataError
+from stateplan.common.lazy_dataclass import dataclass
 
 BEGIN, COMMIT, RELATION, INSERT, UPDATE, DELETE, TRUNCATE = b"BCRIUDT"
 """The first byte of a message."""

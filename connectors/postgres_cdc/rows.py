@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from stateplan.common.changelog import KIND, RowKind
 from stateplan.common.errors import DataError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.secrets import resolve_references
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.postgres import quote_name

@@ -12,10 +12,10 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from stateplan.common.errors import RunError, StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.jdbc.columns import TableInfo, find_table, fitting
 from stateplan.connectors.jdbc.postgres import Diagnosis, Server, close, execute, literal, quote_name, rows

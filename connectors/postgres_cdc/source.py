@@ -15,7 +15,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from stateplan.common.changelog import KIND
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import RunError, StateplanError
 from stateplan.common.failure_reasons import reason_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, rename
 from stateplan.connectors.jdbc.postgres import persistent, quote_name, rows
 from stateplan.connectors.postgres_cdc.pgoutput import Transactions, Visible

@@ -5,12 +5,12 @@ from __future__ import annotations
 import calendar
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import polars as pl
 
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.values.fields import days_since_epoch
 from stateplan.common.zone import is_abbreviation, zone_id
 from stateplan.common.zonenames import name_at, offset_at

@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.values.fields import days_since_epoch
 from stateplan.common.zonenames import names_of, offset_of_wall_clock, zone_names
 from stateplan.functions.render.javaletters import first_week, month_names, named_days

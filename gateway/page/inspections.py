@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath
 from stateplan.plans.selector_text import Assignment
 from stateplan.plans.state import CheckpointReader

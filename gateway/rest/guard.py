@@ -15,7 +15,6 @@ import hmac
 import ipaddress
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect
@@ -23,6 +22,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from stateplan.common.errors import GatewayError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.gateway.rest.app import answer
 from stateplan.gateway.rest.memory_room import Holding, Room
 from stateplan.gateway.rest.wire import problem

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from stateplan.common.changelog import KIND, RowKind
 from stateplan.common.errors import GatewayError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import hex_id
 from stateplan.gateway.protocol import PageKind, ResultColumn
 from stateplan.session.results import ResultKind, TableResult

@@ -15,11 +15,12 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import GatewayError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import write_whole
 from stateplan.common.readable import hex_id
 from stateplan.common.redaction import redacted_options

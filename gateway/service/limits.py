@@ -6,10 +6,11 @@ Codes: OPT001, OPT105.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from stateplan.common.errors import OptionError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, parse_value
 
 # fmt: off

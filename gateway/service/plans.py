@@ -6,10 +6,10 @@ Codes: GW019; PLAN errors of the document.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from stateplan.common.errors import GatewayError, Place, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.plans import storage
 from stateplan.plans.document import PlanDocument
 from stateplan.session.host import PLAN_SCHEME

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Rex
 

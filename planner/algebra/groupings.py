@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import AggCall, Rel
 

@@ -6,9 +6,10 @@ Source: Calcite's ``Match`` and Flink's ``StreamPhysicalMatch``; ``MatchSpec``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Call, Rex
 from stateplan.planner.algebra.base import InputHint

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import Literal
 from stateplan.planner.algebra.base import InputHint
 from stateplan.planner.algebra.over_frames import Frame

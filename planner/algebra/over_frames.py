@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal as LiteralType
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import Literal
 
 

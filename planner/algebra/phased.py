@@ -8,9 +8,9 @@ Source: Flink's ``StreamPhysicalLocalGroupAggregate``, ``StreamPhysicalGlobalGro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, STRING, LogicalType
 from stateplan.functions.aggregates import WELFORD, is_mergeable
 from stateplan.planner.accumulators import (

@@ -6,12 +6,13 @@ What the binder makes is Flink's logical plan, what the passes leave its physica
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, BOOLEAN, LogicalType, row_type
 from stateplan.execnodes.specs import ConflictBehavior, JoinType, OuterJoinType
 from stateplan.functions.rex import InputRef, Rex

@@ -6,10 +6,11 @@ Source: Flink's ``LogicalCorrelate`` over a table function scan, and ``FlinkLogi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import OuterJoinType
 from stateplan.functions.process import DeclaredArgument, ProcessDeclaration

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.specs import JoinType, RetryOptions
 from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import InputHint

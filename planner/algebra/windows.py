@@ -7,10 +7,11 @@ Source: Flink's ``StreamPhysicalWindowTableFunction``, ``StreamPhysicalWindowAgg
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import format_ttl
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.emission import Emission

@@ -7,11 +7,11 @@ Source: Flink's ``LogicalWindowAggregateRuleBase``, ``WindowPropertiesRules`` an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from sqlglot import exp
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Call, InputRef, Rex
 from stateplan.planner.algebra.windows import TimeWindow, group_window_properties

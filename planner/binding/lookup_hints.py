@@ -8,12 +8,12 @@ Source: Flink's ``LookupJoinHintOptions``, FLIP-204 and FLIP-234.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from stateplan.common.errors import SqlError, StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, parse_value
 from stateplan.execnodes.specs import RetryOptions
 from stateplan.planner.positions import place_of

@@ -8,11 +8,12 @@ that is dropped behind the sort.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.comparison import check_ordered
 from stateplan.functions.rex import Rex
 from stateplan.planner.algebra.base import InputHint

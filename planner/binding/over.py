@@ -7,12 +7,13 @@ that is 0 without values, and the ``AvgVarianceConvertlet`` of ``StandardConvert
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.functions.aggregates import VARIANCES, find_aggregate
 from stateplan.functions.builder import make_call

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal as LiteralType
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, SqlError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import InputRef, Rex, input_refs
 from stateplan.functions.typerules import least_restrictive
 from stateplan.planner.algebra.base import InputHint

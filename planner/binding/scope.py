@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, SqlError, nearest, one_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.builder import make_call
 from stateplan.functions.rex import FieldAccess, InputRef, Rex

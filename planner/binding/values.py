@@ -6,12 +6,13 @@ Source: Calcite's ``SqlToRelConverter.convertValues`` and ``convertRowValues``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 from sqlglot import exp
 
 from stateplan.common.errors import Place, SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import INT, LogicalType
 from stateplan.functions.casting import cast_rex
 from stateplan.functions.rex import Literal, Rex

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, MutableMapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.planner.catalog.functions import CatalogFunction
 from stateplan.planner.catalog.objects import CatalogObject, CatalogTable, ObjectIdentifier
 

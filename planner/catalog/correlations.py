@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from stateplan.common.lazy_dataclass import dataclass
 
 
 @dataclass

@@ -10,12 +10,13 @@ Codes: CAT030 to CAT049.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from sqlglot import exp
 
 from stateplan.common.errors import CatalogError, Place, SqlError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.registry import known_connector
 from stateplan.connectors.time_travel import TimeTravel

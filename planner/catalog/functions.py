@@ -13,10 +13,11 @@ import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from stateplan.common.errors import CatalogError, Place, SqlError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import Call
 from stateplan.functions.user import KIND_WORDS, UserFunction
 from stateplan.planner.catalog.objects import ObjectIdentifier

@@ -9,10 +9,10 @@ Codes: OPT004, OPT101, OPT105.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType
 from stateplan.connectors.catalogs import CatalogType, catalog_values
 from stateplan.connectors.registry import catalog_types, find_catalog_type

@@ -12,12 +12,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
 from stateplan.common.errors import CatalogError, Place, StateplanError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.planner.catalog.catalogs import IN_MEMORY, Catalog, CatalogFunctions, Database, MemoryCatalog
 from stateplan.planner.catalog.correlations import Correlations
 from stateplan.planner.catalog.functions import CatalogFunction, FoundFunction, FunctionCatalog

@@ -6,8 +6,8 @@ Source: Flink's ``RelExplainUtil`` and ``FlinkRexUtil``; Calcite's ``RexLiteral`
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.algebra.relations import AggCall, Order, Rel, field_names
 from stateplan.planner.digest.literals import calcite_type, full_type, plain_literal, typed_literal

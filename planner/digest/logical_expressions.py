@@ -6,8 +6,8 @@ Source: Calcite's ``RexCall.computeDigest``, ``RexLiteral``, ``RexWindow`` and `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex
 from stateplan.functions.typerules import same_type

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import FieldAccess, InputRef, Literal, Rex
 from stateplan.planner.expressions.ops import COMPARISONS, MIRRORED, NEGATED, is_deterministic, is_null_literal, kind
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BOOLEAN, LogicalType
 from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Literal, Rex, input_refs
 from stateplan.functions.table import non_deterministic

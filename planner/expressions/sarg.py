@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 
 NullAs = Literal["TRUE", "FALSE", "UNKNOWN"]

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.planner.dialect import parse
 from stateplan.planner.dialect.errors import place_at
 from stateplan.planner.formatting.layout import Layout

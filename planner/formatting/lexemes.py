@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from sqlglot.tokenizer_core import Token
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.planner.dialect.keywords import RESERVED
 from stateplan.planner.dialect.tokenizer import scan
 

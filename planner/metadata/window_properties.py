@@ -6,8 +6,9 @@ Source: Flink's ``FlinkRelMdWindowProperties`` and ``RelWindowProperties``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.functions.rex import InputRef, Rex
 from stateplan.planner.algebra.relations import (

@@ -8,11 +8,11 @@ families of passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import corrects_flink, is_batch, value
 from stateplan.common.zone import local_time_zone
 from stateplan.execnodes.emission import is_asked_for

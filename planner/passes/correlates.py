@@ -7,9 +7,10 @@ Source: Calcite's ``SubQueryRemoveRule``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stateplan.common.errors import SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BOOLEAN, INT
 from stateplan.execnodes.specs import JoinType
 from stateplan.functions.rex import InputRef, Literal, Rex, shift

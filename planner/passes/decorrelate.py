@@ -7,10 +7,11 @@ Source: Calcite's ``RelDecorrelator``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from stateplan.common.errors import SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.functions.rex import Call, InputRef, Literal, Rex, input_refs, shift
 from stateplan.functions.typerules import same_type

@@ -6,9 +6,9 @@ A rule is a function from a node to its replacement, None if it does not apply.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.planner.algebra.relations import Rel, replace_inputs, walk
 from stateplan.planner.passes.shared_names import share_names
 

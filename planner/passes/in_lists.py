@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.values.java_hash import scala_hash_map_order
 from stateplan.functions.rex import Literal, Rex
 from stateplan.planner.algebra.relations import Filter, Rel

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stateplan.common.errors import Place, SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT
 from stateplan.connectors.registry import find_connector
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap

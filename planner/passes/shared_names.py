@@ -8,8 +8,9 @@ the calls of an aggregate count, so aggregates that give other names stay two.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.planner.algebra.relations import Join, Project, Rel, Scan, replace_inputs, walk
 
 _INPUTS = frozenset({"input", "left", "right", "sources"})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BOOLEAN
 from stateplan.execnodes.specs import JoinType
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap, shift

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stateplan.common.errors import SqlError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.aggregates import find_aggregate
 from stateplan.functions.rex import InputRef, Literal, Rex, input_refs, remap
 from stateplan.planner.algebra.match import Match

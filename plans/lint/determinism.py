@@ -7,10 +7,10 @@ that is looked up changes, whether a function of a user is deterministic).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import singledispatch
 
 from stateplan.common.changelog import INSERT_ONLY
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.calc import Calc

@@ -6,10 +6,10 @@ Error codes: OPT420, OPT421.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from stateplan.common.errors import OptionError, Place, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, format_ttl, outlives
 from stateplan.plans.advice import Advice
 from stateplan.plans.document import PlanDocument

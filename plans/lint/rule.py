@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, format_ttl
 from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode

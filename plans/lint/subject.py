@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.common.errors import Place
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, outlives
 from stateplan.execnodes.changelog_modes import changelog_modes
 from stateplan.execnodes.graph import ExecGraph

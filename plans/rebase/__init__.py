@@ -14,11 +14,12 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, Literal, NamedTuple
 
 from stateplan.common.errors import Place, PlanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode, entries_of
 from stateplan.plans.document import PlanDocument

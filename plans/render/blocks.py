@@ -7,8 +7,9 @@ other chain is a block of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.plans.render.picture import Box, Picture
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from html import escape
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import instant_text
 from stateplan.plans.render.svg import COLOURS
 

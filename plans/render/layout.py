@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
+
+from stateplan.common.lazy_dataclass import dataclass
 
 _SWEEPS = 12
 _EFFORT = 4_000

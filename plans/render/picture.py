@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.plans.show import OperatorView, PlanView
 from stateplan.plans.states import StateView
 

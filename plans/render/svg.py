@@ -6,9 +6,9 @@ Operators with state are cards that carry it; those without are chips on the lin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.plans.render.blocks import Block, Wire, blocks
 from stateplan.plans.render.layout import BoxPlace, Layout, Route, arrange
 from stateplan.plans.render.picture import MARKS, Box, Mark, Picture, picture

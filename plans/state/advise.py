@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from stateplan.common.errors import OptionError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import ago
 from stateplan.common.ttl import NEVER, format_ttl, outlives
 from stateplan.plans.document import PlanDocument

@@ -6,9 +6,9 @@ Importing this loads no engine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, OptionType, Role
 from stateplan.common.types import BIGINT, DOUBLE, INSTANT, INT, STRING, LogicalType
 from stateplan.connectors.protocol import Connector, Offset, OffsetSource, Source, SourceTable

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import ago, bytes_text, in_columns, instant_text
 from stateplan.common.ttl import NEVER, TtlConfig, format_ttl
 from stateplan.plans.document import PlanDocument, ttl_text

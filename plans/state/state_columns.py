@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from stateplan.common.errors import StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.inspect.inspection import OperatorState, TableState

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from stateplan.common.errors import CheckpointError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import INSTANT, INT, STRING, LogicalType
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
 from stateplan.connectors.splits import Split

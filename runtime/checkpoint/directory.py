@@ -13,11 +13,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from stateplan.common.errors import CheckpointError, StateplanError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, nearest_folder, remove_tree, sorted_paths, write_whole
 from stateplan.common.settings import parallelism
 from stateplan.execnodes.graph import ExecGraph

@@ -16,13 +16,14 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from stateplan.common.disk import full_disk
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, write_whole
 from stateplan.connectors.sink_epochs import input_digest
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint

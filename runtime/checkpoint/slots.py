@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 from typing import Protocol
 
 from pydantic import TypeAdapter
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.history_table import HistoryTable
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.functions.rex import Rex

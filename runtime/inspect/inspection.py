@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stateplan.common.errors import CheckpointError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath
 from stateplan.common.ttl import TtlConfig
 from stateplan.execnodes.graph import ExecGraph

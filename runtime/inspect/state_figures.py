@@ -10,12 +10,13 @@ removes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, TtlConfig
 from stateplan.runtime.kernel import ACCESS_TIME, NO_WATERMARK, StateTable
 from stateplan.runtime.state.runs import HASH, TOMBSTONE, RunInfo, merge_runs

@@ -4,12 +4,12 @@ its time is up."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER
 from stateplan.common.types import LogicalType
 from stateplan.common.values.codecs import codec

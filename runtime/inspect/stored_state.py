@@ -13,12 +13,13 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, TypeVar
 
 from stateplan.common.errors import CheckpointError, find_encoded
 from stateplan.common.failure_reasons import text_of
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import TtlConfig
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot
 from stateplan.runtime.inspect.state_figures import TableFigures, count_table, cut_of

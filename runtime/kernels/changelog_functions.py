@@ -6,13 +6,14 @@ Source: Flink's ``FromChangelogFunction`` and ``ToChangelogFunction``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, columns
 from stateplan.common.errors import DataError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import Transform
 
 

@@ -8,13 +8,14 @@ of a key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.rex import Rex
 from stateplan.runtime.kernel import Frames, KeyedKernel, StateTable, Step
 from stateplan.runtime.kernels.common.key_ids import (

@@ -7,13 +7,13 @@ Source of the semantics: Flink's ``ProcTimeDeduplicateKeepFirstRowFunction`` and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import RowKind
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_at, stack
 from stateplan.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Step
 from stateplan.runtime.kernels.common.key_ids import (

@@ -7,7 +7,7 @@ that ``AggsHandlerCodeGenerator`` and ``DistinctAggCodeGen`` make.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +15,7 @@ import polars as pl
 
 from stateplan.common.changelog import RowKind, column, columns
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_at, stack
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import agg_text, field_names

@@ -7,12 +7,12 @@ passes over retractions of groups that are not there.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import RowKind, column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.values import column_of, row_cells
 from stateplan.runtime.kernels.common.group_batches import Batch
 from stateplan.runtime.kernels.common.key_ids import Ints, frame_of, key_ids, net_rows, with_kind

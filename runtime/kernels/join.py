@@ -6,7 +6,6 @@ Source of the semantics: Flink's ``StreamingJoinOperator`` and ``StreamingSemiAn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -14,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.specs import JoinSpec

@@ -7,11 +7,11 @@ the new row of an update found is the state, a deletion or the old row of an upd
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from stateplan.common.changelog import KIND, column, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import (
     ACCESS_TIME,

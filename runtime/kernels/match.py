@@ -7,7 +7,6 @@ sorted with those of the same millisecond; here with those of the same micro-bat
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.ranking import SortSpec
 from stateplan.runtime.kernel import (
     ACCESS_TIME,

@@ -6,13 +6,14 @@ Source of the semantics: Flink's ``StreamingMultiJoinOperator`` (FLIP-516).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.node_text import joined_names
 from stateplan.functions.rex import InputRef, Rex

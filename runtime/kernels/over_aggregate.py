@@ -8,7 +8,6 @@ Source of the semantics: Flink's ``ProcTimeUnboundedPrecedingFunction``, ``ProcT
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import (
     ACCESS_TIME,
     EventTimeKernel,

@@ -7,13 +7,13 @@ Source of the semantics: Flink's ``NonTimeRangeUnboundedPrecedingFunction`` and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import without
 from stateplan.runtime.kernel import ACCESS_TIME, Frames, StateTable, Step, lookup_frame, own_columns
 from stateplan.runtime.kernels.common.key_ids import (

@@ -7,12 +7,13 @@ Source of the semantics: Flink's ``MiniBatchGlobalGroupAggFunction`` and ``MiniB
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.specs import AggCall
 from stateplan.runtime.kernel import Frames, Kernel, StateTable, Step, lookup_frame
 from stateplan.runtime.kernels.common.accumulators import Changes, Fold

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -18,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.codecs import codec
 from stateplan.functions.process import DeclaredState, StateRow

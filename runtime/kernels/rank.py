@@ -7,13 +7,13 @@ Source of the semantics: Flink's ``StreamExecRank``, ``AppendOnlyFirstNFunction`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_at, rows_where, stack
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.ranking import (

@@ -6,12 +6,13 @@ Source of the semantics: Flink's ``UnsliceWindowAggProcessor`` and ``MergingWind
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import (
     Frames,
     StateTable,

@@ -6,13 +6,13 @@ Source of the semantics: Flink's ``UnalignedWindowTableFunctionOperator``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import (
     ACCESS_TIME,

@@ -8,7 +8,6 @@ Source of the semantics: Flink's ``SinkUpsertMaterializer`` and ``WatermarkCompa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, columns
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import (
     EventTimeKernel,
     Frames,

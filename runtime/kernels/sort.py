@@ -7,13 +7,13 @@ Source of the semantics: Flink's ``ProcTimeSortOperator``, for which the rows of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, column, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.ranking import SortSpec
 from stateplan.runtime.kernel import (

@@ -9,12 +9,13 @@ ordinary key.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import (
     ACCESS_TIME,

@@ -7,7 +7,7 @@ Source of the semantics: Flink's ``WindowAggOperator`` with ``SliceUnsharedWindo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import (
     ACCESS_TIME,
     NO_WATERMARK,

@@ -7,13 +7,14 @@ Source of the semantics: Flink's ``AggregateWindowOperator``, ``EventTimeTrigger
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import RowKind, column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.emission import Emission
 from stateplan.runtime.kernel import (
     ACCESS_TIME,

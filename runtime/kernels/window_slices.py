@@ -12,7 +12,6 @@ Source: Flink's ``SliceAssigners``, ``SlidingWindowAssigner``, ``TimeWindow``, `
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,6 +19,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, column
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.values.clocks import after_gaps, instants_of, instants_that_are, wall_clock
 from stateplan.runtime.kernel import Transform
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, within

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.connectors.listing import FileEntry
 from stateplan.connectors.protocol import FileSource, InstantSource, OffsetSource, RangeSource
 from stateplan.connectors.splits import AssignedSplit, FileSplit, InstantSplit, RangeSplit, Split

@@ -10,8 +10,10 @@ Workers count uses in numpy (:func:`count_ages`), figures carry them by name, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from stateplan.common.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

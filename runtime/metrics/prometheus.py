@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from stateplan.common.errors import RunError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.metrics.registry import METRICS, STATUS, Kind, Metric, Snapshot
 from stateplan.runtime.metrics.view import JobView
 

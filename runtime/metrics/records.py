@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, PlainSerializer, TypeAdapter
 from pydantic.alias_generators import to_camel
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.metrics.ages import Ages, Histogram, add_ages
 from stateplan.runtime.metrics.figures import Figures, add_all, add_figures, split_name
 from stateplan.runtime.metrics.timing import BatchTiming

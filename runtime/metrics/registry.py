@@ -8,11 +8,11 @@ Flink does not have begins with ``stateplan_``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import hex_id
 from stateplan.runtime.metrics.figures import split_name
 from stateplan.runtime.metrics.view import JobView, OperatorView

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.metrics.ages import Ages, Histogram, add_ages
 from stateplan.runtime.metrics.records import BatchMetrics
 

@@ -6,8 +6,9 @@ Workers import this module, so it imports no library.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.metrics.figures import SPAN_BEGIN, SPAN_END, Figures
 
 Interval = tuple[float, float]

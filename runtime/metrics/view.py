@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath
 from stateplan.runtime.checkpoint.locks import Holder, running_writer
 from stateplan.runtime.metrics.figures import Figures, add_all, split_name

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import singledispatch
 from typing import TypeAlias
 
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.nodes.base import ExecNode, not_supported
 from stateplan.runtime.kernel import Kernel, Transform

@@ -12,13 +12,13 @@ import json
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from stateplan.common.files import rooted_path
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath
 from stateplan.runtime.spark.store_snapshot import StoreFileError
 

@@ -13,12 +13,12 @@ import re
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath, copy_tree, inside, remove_tree, sorted_paths, write_whole
 from stateplan.runtime.markers import END
 

@@ -19,9 +19,9 @@ import json
 import struct
 import zipfile
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.paths import AnyPath
 from stateplan.runtime.spark.changelog import Changelog, StoredValue
 from stateplan.runtime.spark.checkpoint_files import SparkCheckpoint

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ParamSpec, TypeVar
 
 from stateplan.common.errors import OptionError, nearest
+from stateplan.common.lazy_dataclass import dataclass
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -6,12 +6,13 @@ import json
 import time as clock
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 import polars as pl
 
 from stateplan.common.errors import CheckpointError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import TtlConfig
 from stateplan.runtime.kernel import ACCESS_TIME, END_OF_TIME, FormerColumns, Frames, Kernel, StateTable, Watermark
 from stateplan.runtime.metrics.ages import Use

@@ -12,11 +12,10 @@ micro-batches and tasks. The other key groups have no audit, and cost nothing. `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_at
 from stateplan.common.ttl import NEVER
 from stateplan.runtime.hashing import Hashes

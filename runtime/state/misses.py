@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_at
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, ids_of, positions, replay, signs

@@ -19,12 +19,12 @@ the columns of a former version of the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_where
 from stateplan.runtime.hashing import Hashes
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable

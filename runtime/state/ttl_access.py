@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER, TtlConfig
 from stateplan.runtime.kernel import (
     ACCESS_TIME,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ import polars as pl
 
 from stateplan.common.changelog import column
 from stateplan.common.errors import DataError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.functions.program import Program
 from stateplan.functions.rex import Rex
 from stateplan.runtime.kernel import Transform

@@ -6,7 +6,6 @@ Source of the semantics: Flink's ``ConstraintEnforcer`` and its ``ConstraintEnfo
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ import polars as pl
 from stateplan.common.changelog import column
 from stateplan.common.errors import DataError
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import Transform
 

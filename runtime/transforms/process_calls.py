@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import polars as pl
 from stateplan.common.changelog import INSERT_ONLY, KIND, RowKind, column, columns
 from stateplan.common.errors import DataError
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.common.values.row import Row
 from stateplan.functions.process import (

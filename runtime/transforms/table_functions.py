@@ -6,7 +6,7 @@ Source: Flink's ``CorrelateCodeGenerator`` and PyFlink's ``TableFunctionOperatio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, column
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import joined_names
 from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, ClassVar, Protocol
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.values.floats import double_text
 from stateplan.common.values.java_hash import java_order
 from stateplan.functions.literals import utf16_length

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from decimal import Decimal
 from typing import Any
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.values.floats import double_text
 from stateplan.functions.render.jsonpath.cursor import (
     InvalidPathError,

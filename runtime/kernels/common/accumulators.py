@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import ClassVar
 
@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.errors import DataError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints, firsts, nulls, positions, truth
 

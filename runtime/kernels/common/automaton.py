@@ -11,12 +11,12 @@ patterns that ``CommonExecMatch`` makes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
 from stateplan.common.errors import RunError
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 
 START = 2**63 - 1
 """The first row of a match that has not begun: later than all."""

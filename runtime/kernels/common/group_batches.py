@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import Frames
 from stateplan.runtime.kernels.common.key_ids import Bools, Ints
 from stateplan.runtime.kernels.common.values import ValueChanges

@@ -6,7 +6,6 @@ Source: Flink's ``StreamingJoinOperator`` (LEFT, RIGHT, FULL) and ``StreamingSem
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
@@ -16,6 +15,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, columns
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import BIGINT, LogicalType
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.specs import JoinSpec

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, column, columns
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import NEVER
 from stateplan.common.types import LogicalType
 from stateplan.runtime.kernel import (

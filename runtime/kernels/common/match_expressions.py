@@ -9,7 +9,7 @@ Source of the semantics: Flink's ``MatchCodeGenerator``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import polars as pl
 from stateplan.common.changelog import column
 from stateplan.common.errors import StateplanError
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, FieldAccess, InputRef, Literal, PatternInputRef, Rex

@@ -10,7 +10,7 @@ but for the values, which lie in one list per argument.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ import polars as pl
 from stateplan.common.changelog import column, columns
 from stateplan.common.errors import RunError
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType, RowField
 from stateplan.execnodes.specs import AggCall
 from stateplan.runtime.kernel import ACCESS_TIME, Transform

@@ -6,13 +6,13 @@ Source of the semantics: Flink's ``MergingWindowSet`` and ``SessionWindowAssigne
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import column, columns
 from stateplan.common.frozen_dataclass import FrozenDataclass
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import (
     NO_WATERMARK,
     WINDOWS,

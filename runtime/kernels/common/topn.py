@@ -8,7 +8,6 @@ number per row (column ``@s``) remembers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import polars as pl
 
 from stateplan.common.changelog import KIND, RowKind, column, columns
 from stateplan.common.errors import RunError
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.small_frames import rows_at, rows_where, without
 from stateplan.execnodes.ranking import ConstantRange, SortSpec, VariableRange
 from stateplan.runtime.kernel import Access, Frames, KeyedKernel, StateTable, Transform, own_columns

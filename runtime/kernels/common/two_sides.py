@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import polars as pl
 
 from stateplan.common.changelog import column
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.specs import JoinSpec

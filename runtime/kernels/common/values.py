@@ -14,11 +14,12 @@ value that was retracted more often than accumulated, because its row had expire
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 
+from stateplan.common.lazy_dataclass import dataclass
 from stateplan.runtime.kernel import ACCESS_TIME, Access, StateColumn, StateTable
 from stateplan.runtime.kernels.common.accumulators import Changes, best_of_each, better
 from stateplan.runtime.kernels.common.key_ids import (
