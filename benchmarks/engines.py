@@ -79,6 +79,11 @@ def stateplan() -> Engine:
     return Engine("stateplan", "", [sys.executable, "-m", "benchmarks.worker"])
 
 
+def without_spark() -> Engine:
+    """stateplan in one process. Input that is too large for it is an error."""
+    return Engine("stateplan, without Spark", "", [sys.executable, "-m", "benchmarks.worker", "--without-spark"])
+
+
 def flink_setup() -> str | None:
     """Installs Flink where that has not been done. The reason when it cannot be."""
     done = subprocess.run(

@@ -483,6 +483,11 @@ def filesystem_of(path: str) -> tuple[Any, str]:
         raise refused_url(path, error) from None
 
 
+def is_compressed(path: str) -> bool:
+    """Whether a file is decompressed when it is read, by its ending."""
+    return _codec(path) is not None
+
+
 def _codec(path: str) -> str | None:
     return next((codec for ending, codec in COMPRESSIONS.items() if path.lower().endswith(ending)), None)
 

@@ -180,7 +180,7 @@ _ROWS: tuple[Option, ...] = (
     Option("table.exec.local.max-input-size", _MEMORY, "Maximum size of the tables of a job that runs "
            "without Spark, in the process of the session. 0: every job runs in Spark. See [where queries "
            "run](sql.md#where-queries-run).",
-           default=16 << 20),
+           default=512 << 20),
     Option("table.dml-sync", _BOOLEAN, "Whether INSERT and EXECUTE PLAN wait until the job ends.", default=False),
     # planning
     Option("table.local-time-zone", _STRING, "Session time zone for TIMESTAMP_LTZ: an id such as Europe/Berlin, an "

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import RunError
-from stateplan.common.files import HADOOP, handed_file, plain_path, safe_url, scheme_of
+from stateplan.common.files import handed_file, plain_path, safe_url
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import PATH, Option, OptionType, Role, alike, flag, parallelism
 from stateplan.connectors.datasets import Dataset, datasets_of_path
 from stateplan.connectors.formats.base import Decoder, Encoder
 from stateplan.connectors.history import BACKFILL_FROM
-from stateplan.connectors.listing import FileEntry, matches, require_path, table_files
+from stateplan.connectors.listing import FileEntry, matches, require_path, size_as_text, table_files
 from stateplan.connectors.partitions import PartitionedDecoder, Partitioner, list_partitions
 from stateplan.connectors.protocol import (
     Connector,
@@ -181,6 +181,7 @@ class Filesystem(Connector):
             self.is_bounded(table.options),
             table.value("source.monitor-interval"),
             table.value("source.max-files-per-trigger"),
+            table.format is not None and table.format.is_packed,
         )
 
     def lookup(self, table: SourceTable) -> Lookup:
@@ -188,7 +189,8 @@ class Filesystem(Connector):
         if table.value("lookup.cache") == "FULL":
             interval = table.value("lookup.full-cache.periodic-reload.interval")
             reload = _FOR_EVER if interval is None else interval
-        return _LookedUp(table.name, table.options["path"], decoder_of(table), reload)
+        is_packed = table.format is not None and table.format.is_packed
+        return _LookedUp(table.name, table.options["path"], decoder_of(table), reload, is_packed)
 
     def sink(self, table: SinkTable) -> Sink:
         if table.overwrite:  # as in Flink, a stream does not overwrite files
@@ -234,6 +236,7 @@ class Files(FileSource):
     bounded: bool = True
     interval: int | None = None
     max_files: int | None = None
+    is_packed: bool = False
 
     def check(self, name: str) -> None:
         require_path(self.path, name, self.bounded)
@@ -292,9 +295,10 @@ class _LookedUp(Lookup):
     path: str
     decoder: Decoder
     reload: int
+    is_packed: bool
 
     def size(self) -> int | None:
-        return None if scheme_of(self.path) in HADOOP else sum(file.size for file in table_files(self.path))
+        return size_as_text(self.path, lambda: table_files(self.path), is_packed=self.is_packed)
 
     @property
     def is_final(self) -> bool:  # type: ignore[override]  # read only

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from stateplan.common.changelog import INSERT_ONLY, ChangelogMode
 from stateplan.common.errors import OptionError, Place
-from stateplan.common.files import HADOOP, scheme_of
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.options import Option, Role, match, parse_value
 from stateplan.common.paths import AnyPath
@@ -23,7 +22,7 @@ from stateplan.common.types import LogicalType
 from stateplan.connectors.alignment import Alignment
 from stateplan.connectors.datasets import DatasetNames
 from stateplan.connectors.formats.base import Decoder, Encoder, Fields, Format, format_options
-from stateplan.connectors.listing import FileEntry, entries_in, says_end, table_files
+from stateplan.connectors.listing import FileEntry, entries_in, says_end, size_as_text, table_files
 from stateplan.connectors.pace import Pace
 from stateplan.connectors.retries import KeyRetries
 from stateplan.connectors.sink_epochs import LedgerOwner
@@ -163,7 +162,7 @@ class Source(ABC, Generic[S]):
         ``name`` cannot be read."""
 
     def size(self) -> int | None:
-        """On the driver: about how many bytes there are to read; None if that is not known, and the job needs Spark."""
+        """On the driver: about how many bytes of text are to be read; None if unknown, and the job needs Spark."""
         return None
 
     def close(self) -> None:
@@ -249,18 +248,20 @@ class FileSource(Source[FileSplit]):
     Attributes:
         path: folder or file, a plain path or URL.
         max_files: in a micro-batch; None to bound its bytes.
+        is_packed: as of :class:`connectors.formats.base.Format`.
     """
 
     path: str
     max_files: int | None = None
+    is_packed: bool = False
 
     def files(self) -> list[FileEntry]:
         """On the driver: the files that there are now, where the driver lists them."""
         return table_files(self.path)
 
     def size(self) -> int | None:
-        """The size of the files; None where only Spark lists them."""
-        return None if scheme_of(self.path) in HADOOP else sum(file.size for file in self.files())
+        """About the size of the files as text; None where only Spark lists them."""
+        return size_as_text(self.path, self.files, is_packed=self.is_packed)
 
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[FileSplit] | EndOfInput]:
         rows = batch.to_pylist()
@@ -316,8 +317,7 @@ class InstantSource(Source[InstantSplit]):
         """On the driver: the distinct instants of the table, ascending."""
 
     def bytes_to_read(self) -> int | None:
-        """The bytes of all splits, where they say how many they have, and an instant can have many; None otherwise:
-        then the progress is that of the instants."""
+        """The bytes of all splits, if they are known and an instant can have many; else None, and instants count."""
         return None
 
 
@@ -333,8 +333,7 @@ class Lookup(ABC):
     is_final: bool = False
 
     def size(self) -> int | None:
-        """On the driver: about how many bytes the rows have that are read at once. None when that is not known; then a
-        query that looks rows up here always runs in Spark."""
+        """On the driver: about how many bytes of text are read at once; None if unknown, and the query needs Spark."""
         return 0 if self.by_key else None
 
     @abstractmethod

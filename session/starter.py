@@ -541,6 +541,7 @@ class JobStarter:
         is_query: bool,
     ) -> Job | None:
         """Starts a job in this process, if it is one for it, and lists it. Arguments as :meth:`_start_in_spark`."""
+        from stateplan.runtime.local.eligibility import OF_SHARED_PROCESS
         from stateplan.runtime.local.job import execute_locally
         from stateplan.runtime.user_functions import bind_functions, calls_functions
 
@@ -551,7 +552,8 @@ class JobStarter:
             if not self.host.runs_functions:
                 return None
             graph = bind_functions(graph, self.catalog.functions.of_plan, runs_here=True)
-        job = execute_locally(graph, options, secrets=secrets, console=reports.tell, on_progress=self.on_progress)
+        settings = {**OF_SHARED_PROCESS, **options} if self.jobs.are_durable else options
+        job = execute_locally(graph, settings, secrets=secrets, console=reports.tell, on_progress=self.on_progress)
         if job is None:
             return None
         if not is_query and reports.tell is not None:

@@ -13,7 +13,7 @@ from scripts.pages import page_path
 from scripts.pictures import drawing
 
 PAGE = page_path("benchmarks")
-OURS = "stateplan"
+OURS, HERE = "stateplan", "stateplan, without Spark"
 
 STREAMS = {"first row": "first row s", "idle memory": "idle MiB"}
 """Parts about one streaming query: their figure."""
@@ -36,6 +36,7 @@ PUBLISHED = {
 """Thousands of events per core and second of Flink 1.13, from the README of github.com/nexmark/nexmark: 100 million
 events that the engine generates itself, checkpoints every three minutes, RocksDB, mini-batch, eight machines."""
 
+_SIZES = ("peak GiB", "checkpoint MiB")
 _TITLES = {query.name: query.title for query in QUERIES}
 
 
@@ -121,6 +122,7 @@ def _throughput(ledger: Ledger) -> Iterator[str]:
 
 def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
     peers = list(dict.fromkeys(cell.peer for cell in cells))
+    us = [peer for peer in (OURS, HERE) if peer in peers]
     rows: list[Sequence[str]] = []
     for case in dict.fromkeys(cell.case for cell in cells):
         of_peer = {cell.peer: ledger.medians(cell) for cell in cells if cell.case == case}
@@ -129,11 +131,14 @@ def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], l
             f"{of_peer[peer]['rows/s']:,.0f}" if of_peer.get(peer) else ("failed" if failures.get(peer) else "")
             for peer in peers
         ]
-        ratios = [_ratio(of_peer, name) for name in ("rows/s", "cpu s")]
-        figures = of_peer.get(OURS, {})
-        memory = " / ".join(f"{figures[name]:,.1f}" for name in ("peak GiB", "checkpoint MiB") if name in figures)
-        rows.append((_TITLES.get(case, case), *speeds, *ratios, memory))
-    return ("query", *(f"{peer}, rows/s" for peer in peers), "ratio", "ratio by processor time", "GiB"), rows
+        ratios = [_ratio(of_peer, name, ours) for ours in us for name in ("rows/s", "cpu s")]
+        memory = [
+            " / ".join(f"{of_peer[ours][name]:,.1f}" for name in _SIZES if name in of_peer.get(ours, {})) for ours in us
+        ]
+        rows.append((_TITLES.get(case, case), *speeds, *ratios, *memory))
+    names = [f"{what}{ours.removeprefix(OURS)}" for ours in us for what in ("ratio", "ratio by processor time")]
+    sizes = [f"GiB{ours.removeprefix(OURS)}" for ours in us]
+    return ("query", *(f"{peer}, rows/s" for peer in peers), *names, *sizes), rows
 
 
 def _per_core(ledger: Ledger) -> Iterator[str]:
@@ -144,12 +149,16 @@ def _per_core(ledger: Ledger) -> Iterator[str]:
         for cell in ledger.cells("nexmark"):
             figures = ledger.medians(cell)
             if cell.case == case and figures:
-                rates.setdefault("ours" if cell.peer == OURS else "flink", []).append(
+                rates.setdefault({OURS: "ours", HERE: "here"}.get(cell.peer, "flink"), []).append(
                     figures["rows/s"] * figures["seconds"] / figures["cpu s"] / 1000
                 )
         if rates:
             rows.append(
-                (case, *(_number(max(rates.get(name, [0.0])) or None) for name in ("ours", "flink")), str(published))
+                (
+                    case,
+                    *(_number(max(rates.get(name, [0.0])) or None) for name in ("ours", "here", "flink")),
+                    str(published),
+                )
             )
     if rows:
         yield "### Nexmark, thousands of events per core and second"
@@ -159,13 +168,13 @@ def _per_core(ledger: Ledger) -> Iterator[str]:
             "100 million events, on other machines, with a generator in the engine where the engines here "
             "parse JSON. So it is a point of reference and no comparison."
         )
-        yield _table(("query", "stateplan", "the best Flink here", "Flink 1.13, published"), rows)
+        yield _table(("query", OURS, HERE, "the best Flink here", "Flink 1.13, published"), rows)
 
 
-def _ratio(of_peer: dict[str, dict[str, float]], name: str) -> str:
+def _ratio(of_peer: dict[str, dict[str, float]], name: str, us: str) -> str:
     """How many times better stateplan is than the best of the others."""
-    ours = of_peer.get(OURS, {}).get(name)
-    others = [figures[name] for peer, figures in of_peer.items() if peer != OURS and name in figures]
+    ours = of_peer.get(us, {}).get(name)
+    others = [figures[name] for peer, figures in of_peer.items() if peer not in (OURS, HERE) and name in figures]
     if not ours or not others:
         return ""
     return f"{ours / max(others) if name == 'rows/s' else min(others) / ours:.2f}"
@@ -202,7 +211,7 @@ def _bars(title: str, bars: Sequence[tuple[str, str, float]]) -> str:
             parts.append(f'<text x="16" y="{y - 4}" font-weight="600">{escape(name)}</text>')
             case = name
         length = (_WIDTH - _LABEL - 90) * value / largest
-        kind = "s0" if peer == OURS else "edge"
+        kind = "s0" if peer in (OURS, HERE) else "edge"
         parts.append(f'<text x="{_LABEL - 8}" y="{y + 11}" text-anchor="end">{escape(peer)}</text>')
         parts.append(
             f'<rect class="{kind}" x="{_LABEL}" y="{y + 2}" width="{max(length, 1):.1f}" height="{_ROW - 4}"/>'

@@ -49,6 +49,7 @@ class Contender:
         queries: the queries that it can say; None for all.
         takes_sql: whether it reads a script; else it gets the name of the query and the folder of its input.
         setup: installs it; the reason when it cannot be.
+        writes_checkpoints: whether it can.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Contender:
     queries: frozenset[str] | None = None
     takes_sql: bool = True
     setup: Callable[[], str | None] = lambda: None
+    writes_checkpoints: bool = True
 
     @property
     def is_flink(self) -> bool:
@@ -69,6 +71,7 @@ def _python(name: str, interpreter: Path | str, module: str) -> engines.Engine:
 
 CONTENDERS = (
     Contender("stateplan", engines.stateplan),
+    Contender("stateplan, without Spark", engines.without_spark, writes_checkpoints=False),
     *(
         Contender(f"Flink, {name}", partial(engines.flink, backend, mini_batch), setup=engines.flink_setup)
         for name, backend, mini_batch in (

@@ -26,6 +26,7 @@ from stateplan.connectors.delta.pruning import may_match
 from stateplan.connectors.delta.schema import holds, names_of
 from stateplan.connectors.delta.table import Facts, Location
 from stateplan.connectors.history import HistoryLost, PastSplit, RepeatableSource
+from stateplan.connectors.listing import PACKED
 from stateplan.connectors.protocol import Offset, OffsetSource, Partition
 from stateplan.connectors.splits import Split
 from stateplan.functions.rex import Rex
@@ -160,10 +161,10 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         self._check(Facts.of(self.location.open()))
 
     def size(self) -> int | None:
-        """Of the files of the version that is read; None where it reads changes."""
+        """Of the files of the version that is read, as text; None where it reads changes."""
         if not self.bounded or self.start.changes is not None or self.start.changes_time is not None:
             return None
-        return sum(file.size for file in self.log.snapshot(self.initial_offset()["version"]))
+        return PACKED * sum(file.size for file in self.log.snapshot(self.initial_offset()["version"]))
 
     # ---- planning --------------------------------------------------------------------------------------------------
 

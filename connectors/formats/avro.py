@@ -48,6 +48,7 @@ class _Avro(Format):
     text_keys = True
     by_name = True
     has_messages = True
+    is_packed = True
 
     def schema(self, values: OptionValues, fields: Fields, place: Place | None = None) -> Schema:
         """The schema of a table. Raises CatalogError CAT102, OptionError OPT182."""

@@ -157,6 +157,7 @@ class Format:
         is_lines: whether each line is a row that can carry one field more: :meth:`stamped_decoder`.
         has_files: whether it reads and writes files.
         has_messages: whether it reads and writes messages: :meth:`message_decoder`, :meth:`message_encoder`.
+        is_packed: whether its files are several times smaller than the same rows as text.
     """
 
     name: ClassVar[str]
@@ -174,6 +175,7 @@ class Format:
     is_lines: ClassVar[bool] = False
     has_files: ClassVar[bool] = True
     has_messages: ClassVar[bool] = False
+    is_packed: ClassVar[bool] = False
 
     def values(self, options: Mapping[str, str]) -> OptionValues:
         """The format's options of a table. Raises OptionError OPT105."""

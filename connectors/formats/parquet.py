@@ -34,6 +34,7 @@ class ParquetFormat(Format):
     )
     extension = "parquet"
     by_name = True
+    is_packed = True
 
     def make_decoder(
         self, values: OptionValues, fields: Fields, projection: Sequence[int], metadata: Sequence[str]

@@ -26,6 +26,7 @@ from stateplan.connectors.iceberg.epochs import lineage, snapshots_of
 from stateplan.connectors.iceberg.files import IcebergSplit, ScanFile
 from stateplan.connectors.iceberg.pruning import expression_of
 from stateplan.connectors.iceberg.schema import check_types, columns_of, ids_of, names_of
+from stateplan.connectors.listing import PACKED
 from stateplan.connectors.protocol import Offset, OffsetSource
 from stateplan.functions.rex import Rex
 
@@ -145,12 +146,12 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
         return ids_of([name for name, _ in columns], table.metadata, self._schema(table), self.table.label)
 
     def size(self) -> int | None:
-        """Of the files of the snapshot that is read; None where it reads changes."""
+        """Of the files of the snapshot that is read, as text; None where it reads changes."""
         if not self.bounded or self.start.after is not None:
             return None
         table, offset = self.table.open(), self.initial_offset()
         files = [] if offset["snapshot"] is None else self._files(table, offset["snapshot"], is_whole=True)
-        return sum(file.data.size for file, is_needed in files if is_needed)
+        return PACKED * sum(file.data.size for file, is_needed in files if is_needed)
 
     # ---- planning --------------------------------------------------------------------------------------------------
 

@@ -34,8 +34,6 @@ from stateplan.runtime.inspect.state_scan import ACCESSED, EXPIRES, GROUP, KIND,
 from stateplan.runtime.inspect.stored_state import StoredOperator
 from stateplan.runtime.spark.checkpoint_files import spark_operator
 
-_FASTER = 16
-"""How many bytes of columns of state are read in the time of a byte of JSON, about."""
 _LARGE_ROW = 1024
 """Bytes of a row of state, for those who want a few."""
 
@@ -142,8 +140,8 @@ class StateSource(OffsetSource[StateSplit]):
         return [StateSplit.of(end["instants"], [some]) for some in slots]
 
     def size(self) -> int:
-        """Bytes to compare with those of files: columns of state are read in a fraction of the time of as much text."""
-        size = sum(slots.bytes for slots in self._plan(self.instants)) // _FASTER
+        """Bytes of the columns."""
+        size = sum(slots.bytes for slots in self._plan(self.instants))
         return size if self.scan.limit is None else min(size, self.scan.limit * _LARGE_ROW)
 
     def _plan(self, instants: tuple[Instant, ...]) -> list[Slots]:

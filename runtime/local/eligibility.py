@@ -13,10 +13,17 @@ from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH
 from stateplan.runtime.clocks import is_virtual
 from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.lookup import lookup_table
+from stateplan.runtime.memory import TOTAL
 from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR, default_file_system
 from stateplan.runtime.spark.session import would_be_ours
 
 MAX_INPUT = "table.exec.local.max-input-size"
+
+OF_SHARED_PROCESS = {MAX_INPUT: "16 mb"}
+"""Defaults where a process runs the queries of several sessions."""
+
+_MEMORY_OF_INPUT = 4
+"""How much memory a job takes for a byte of its input, at most, in the benchmarks: 3.6 in Nexmark's q9."""
 
 _OF_CHECKPOINTS = (CHECKPOINT_DIR, RECOVERY_PATH)
 """Options that name a checkpoint, which only a job of Spark has."""
@@ -33,7 +40,8 @@ def may_run_here(options: Mapping[str, str]) -> bool:
 
 
 def is_small(graph: ExecGraph, job: JobGraph, options: Mapping[str, str]) -> bool:
-    """Whether the tables of a query end, and are together no larger than :data:`MAX_INPUT`.
+    """Whether the tables of a query end, and are together no larger than :data:`MAX_INPUT`, nor than a fourth of
+    ``execution.memory.total``.
 
     Args:
         graph, job: its plan, and what it was translated to.
@@ -51,7 +59,9 @@ def is_small(graph: ExecGraph, job: JobGraph, options: Mapping[str, str]) -> boo
     for source in job.sources:
         source.reader.check(source.name)
     sizes = (*(s.reader.size() for s in job.sources), *(_size(lookup) for lookup in _lookups(graph, options)))
-    return all(size is not None for size in sizes) and sum(size or 0 for size in sizes) <= value(options, MAX_INPUT)
+    memory = value(options, TOTAL)
+    most = value(options, MAX_INPUT) if memory is None else min(value(options, MAX_INPUT), memory // _MEMORY_OF_INPUT)
+    return all(size is not None for size in sizes) and sum(size or 0 for size in sizes) <= most
 
 
 def _lookups(graph: ExecGraph, options: Mapping[str, str]) -> Iterator[Lookup]:

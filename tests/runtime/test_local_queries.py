@@ -94,7 +94,7 @@ def everything(env: TableEnvironment, folder: Path) -> None:
     table(env, "played", "k INT, pt AS PROCTIME()", folder / "replay.json", "replay")
     made = "'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end'"
     env.execute_sql(f"CREATE TABLE few (n BIGINT) WITH ({made} = '3')")
-    env.execute_sql(f"CREATE TABLE many (n BIGINT) WITH ({made} = '300000')")
+    env.execute_sql(f"CREATE TABLE many (n BIGINT) WITH ({made} = '6000000')")
     env.execute_sql("CREATE TABLE endless (n BIGINT) WITH ('connector' = 'datagen')")
     env.create_temporary_system_function("plus", udf(lambda n: n + 1, result_type="BIGINT"))
 
