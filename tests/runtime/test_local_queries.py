@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from stateplan.common.changelog import RowKind
@@ -216,6 +218,51 @@ def test_size_is_that_of_all_tables(tmp_path: Path) -> None:
         env = session({LIMIT: f"{limit} b"})
         table(env, "a", "k INT, pt AS PROCTIME()", tmp_path / "a.json")
         table(env, "b", "k INT", tmp_path / "a.json", **{"lookup.cache": "FULL"})
+        if fits:
+            assert isinstance(env.execute_sql(query).job, LocalJob)
+        else:
+            with pytest.raises(SparkError):
+                env.execute_sql(query)
+
+
+@pytest.mark.parametrize("name", ["a.json.gz", "a.parquet"])
+def test_a_byte_of_a_packed_file_counts_as_eight(name: str, tmp_path: Path) -> None:
+    rows = pl.DataFrame({"k": list(range(1000))}, schema={"k": pl.Int32})
+    if name.endswith("gz"):
+        (tmp_path / name).write_bytes(gzip.compress(rows.write_ndjson().encode()))
+    else:
+        rows.write_parquet(tmp_path / name)
+    size = 8 * (tmp_path / name).stat().st_size
+    lookup = "SELECT b.k FROM b JOIN a FOR SYSTEM_TIME AS OF b.pt ON b.k = a.k"
+    for query in ("SELECT COUNT(*) FROM a", lookup):
+        for limit, fits in ((size + 100, True), (size - 1, False)):
+            env = session({LIMIT: f"{limit} b"})
+            table(env, "a", "k INT", tmp_path / name, format=name.split(".")[1], **{"lookup.cache": "FULL"})
+            table(env, "b", "k INT, pt AS PROCTIME()", write(tmp_path / "b.json", {"k": 1}))
+            if fits:
+                assert isinstance(env.execute_sql(query).job, LocalJob)
+            else:
+                with pytest.raises(SparkError):
+                    env.execute_sql(query)
+
+
+def test_the_memory_of_a_job_limits_its_input(tmp_path: Path) -> None:
+    env = session({"execution.memory.total": "1600 mb", "parallelism.default": "1"})
+    everything(env, tmp_path)
+    assert isinstance(env.execute_sql("SELECT n FROM few").job, LocalJob)
+    made = "'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end'"
+    env.execute_sql(f"CREATE TABLE more (n BIGINT) WITH ({made} = '4500000')")  # 450 MB, of 512 without the option
+    with pytest.raises(SparkError):
+        env.execute_sql("SELECT n FROM more")
+
+
+def test_a_shared_process_runs_less(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = "'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end'"
+    monkeypatch.setattr(Jobs, "are_durable", property(lambda jobs: True))
+    for options, count, fits in [({}, 3, True), ({}, 300_000, False), ({LIMIT: "40 mb"}, 300_000, True)]:
+        env = session(options)
+        env.execute_sql(f"CREATE TABLE made (n BIGINT) WITH ({made} = '{count}')")
+        query = "SELECT COUNT(*) FROM made"
         if fits:
             assert isinstance(env.execute_sql(query).job, LocalJob)
         else:
