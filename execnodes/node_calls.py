@@ -1,9 +1,9 @@
-"""Replacing the calls of functions in a plan."""
+"""The expressions of a plan, and replacing the calls of functions in it."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from stateplan.execnodes.graph import ExecGraph
@@ -11,6 +11,23 @@ from stateplan.execnodes.model import PlanModel
 from stateplan.execnodes.nodes.base import ExecNode, own_values
 from stateplan.execnodes.specs import AggCall
 from stateplan.functions.rex import Call, Rex, with_new_calls
+
+
+def expressions(node: ExecNode) -> Iterator[Rex]:
+    """The expressions in the fields of a node."""
+    return _expressions(list(own_values(node).values()))
+
+
+def _expressions(value: object) -> Iterator[Rex]:
+    if isinstance(value, Rex):
+        yield value
+    elif isinstance(value, PlanModel):
+        yield from _expressions(list(dict(value).values()))
+    elif isinstance(value, dict):
+        yield from _expressions(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _expressions(inner)
 
 
 def with_calls(

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import TYPE_CHECKING, cast
 
 from stateplan.common.errors import PlanError, nearest
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.ttl import parse_ttl
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.nodes.base import ExecNode
-from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 from stateplan.functions.aggregates import is_mergeable
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.nodes.group_aggregate import GroupAggregate
 
 NONE = "No available advice..."
 
@@ -100,15 +102,15 @@ def advice_of_plan(graph: ExecGraph, session: Mapping[str, str] | None = None) -
     """
     nodes_by_text: dict[str, list[int]] = {}
     for node in graph.nodes:
-        if isinstance(node, GroupAggregate) and _merges(node):
+        if node.title == "group-aggregate" and _merges(cast("GroupAggregate", node)):
             text = two_phase_advice({**(session or {}), **(node.configuration or {})})
             if text is not None:
                 nodes_by_text.setdefault(text, []).append(node.id)
     return tuple(Advice("ADVICE", text, tuple(nodes)) for text, nodes in nodes_by_text.items())
 
 
-def _merges(node: ExecNode) -> bool:
-    return isinstance(node, GroupAggregate) and all(is_mergeable(call.function) for call in node.agg_calls)
+def _merges(node: GroupAggregate) -> bool:
+    return all(is_mergeable(call.function) for call in node.agg_calls)
 
 
 def advice_text(advice: Sequence[Advice]) -> str:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 from stateplan.connectors.history import BACKFILL_FROM
 from stateplan.connectors.registry import known_connector
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.model import PlanModel
+from stateplan.execnodes.node_calls import expressions
 from stateplan.execnodes.node_tables import table_of
 from stateplan.execnodes.node_text import joined_names
-from stateplan.execnodes.nodes.base import ExecNode, own_values
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
-from stateplan.functions.rex import Rex
 from stateplan.functions.rex_text import rex_text
 from stateplan.functions.varying import varying_calls
 
@@ -81,20 +80,3 @@ def late_begins(
 def _options(node: ExecNode) -> Mapping[str, str]:
     table = node.scan_table_source.table.resolved_table if isinstance(node, TableSourceScan) else None
     return {} if table is None else table.options or {}
-
-
-def expressions(node: ExecNode) -> Iterator[Rex]:
-    """The expressions in the fields of a node."""
-    return _expressions(list(own_values(node).values()))
-
-
-def _expressions(value: object) -> Iterator[Rex]:
-    if isinstance(value, Rex):
-        yield value
-    elif isinstance(value, PlanModel):
-        yield from _expressions(list(dict(value).values()))
-    elif isinstance(value, dict):
-        yield from _expressions(list(value.values()))
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _expressions(inner)

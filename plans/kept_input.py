@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.execnodes.graph import ExecGraph
+from stateplan.execnodes.node_calls import expressions
 from stateplan.execnodes.nodes.base import ExecNode, field_types
 from stateplan.execnodes.nodes.calc import Calc
 from stateplan.execnodes.nodes.changelog_normalize import ChangelogNormalize
@@ -22,7 +23,7 @@ from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
 from stateplan.execnodes.nodes.multi_join import MultiJoin
 from stateplan.execnodes.nodes.union import Union
 from stateplan.functions.rex import InputRef, Rex
-from stateplan.plans.backfill import Input, expressions
+from stateplan.plans.backfill import Input
 from stateplan.plans.derivation import StateMove, merges_exactly
 from stateplan.plans.state_comparison import StateComparison
 

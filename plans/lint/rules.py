@@ -11,11 +11,14 @@ from pathlib import Path
 
 from stateplan.common.changelog import RowKind
 from stateplan.common.errors import nearest
+from stateplan.execnodes.node_calls import expressions
 from stateplan.execnodes.node_ttls import compiled_ttls
 from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.join import Join
+from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
+from stateplan.execnodes.specs import ReadingMetadata
+from stateplan.functions.varying import varying_calls
 from stateplan.plans.jsontext import join_pointer
-from stateplan.plans.lint.determinism import varying
 from stateplan.plans.lint.rule import Problem, Rule, Severity, Unsuppress
 from stateplan.plans.lint.subject import SUPPRESSIONS, Subject, accepted, is_reason
 from stateplan.plans.plan_metadata import KEY
@@ -40,6 +43,10 @@ class NonDeterministicUpdate(Rule, code="PLN001", name="non-deterministic-update
     """
 
     def check(self, subject: Subject) -> Iterator[Problem]:
+        if not any(_may_vary(subject, node) for node in subject.nodes):
+            return
+        from stateplan.plans.lint.determinism import varying  # loads most classes of nodes
+
         for use in varying(subject):
             subject_text = f"the column {use.field} is {use.call}" if use.field else f"a condition uses {use.call}"
             yield Problem(
@@ -48,6 +55,15 @@ class NonDeterministicUpdate(Rule, code="PLN001", name="non-deterministic-update
                 "use a value of the row itself, or compute it upstream of the updates",
                 pointer=use.pointer,
             )
+
+
+def _may_vary(subject: Subject, node: ExecNode) -> bool:
+    """Whether an operator takes rows back, and something that it computes or reads may vary. Few plans have one."""
+    if isinstance(node, TableSourceScan):
+        return any(isinstance(ability, ReadingMetadata) for ability in node.scan_table_source.abilities)
+    if not any(subject.retracts(node, position) for position in range(len(subject.graph.inputs(node)))):
+        return False
+    return node.title == "lookup-join" or any(call for rex in expressions(node) for call in varying_calls(rex))
 
 
 class UnusedSuppression(Rule, code="PLN002", name="unused-suppression", fixable=True, suppressible=False):
@@ -188,9 +204,10 @@ class HintWithoutEffect(Rule, code="PLN004", name="hint-without-effect"):
 
 @cache
 def all_rules() -> dict[str, Rule]:
-    """Code to rule, in the order of the codes: the rules of all modules of this folder."""
+    """Code to rule, in the order of the codes: the rules of all modules of this folder that are called after them."""
     package = __name__.rpartition(".")[0]
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        importlib.import_module(f"{package}.{module.name}")
+        if module.name.endswith("rules"):
+            importlib.import_module(f"{package}.{module.name}")
     rules = {rule.CODE: rule() for rule in Rule.__subclasses__()}
     return dict(sorted(rules.items()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, cast
 
 from stateplan.common.errors import PlanError
 from stateplan.common.ttl import NEVER, format_ttl, outlives, parse_ttl
@@ -12,7 +13,6 @@ from stateplan.execnodes.nodes.base import TIMED_STATE_TTL, ExecNode, TimeBoundN
 from stateplan.execnodes.nodes.mini_batch_assigner import MiniBatchAssigner
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.nodes.watermark_assigner import WatermarkAssigner
-from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate
 from stateplan.execnodes.side_outputs import windowing_of
 from stateplan.execnodes.specs import WatermarkPushDown
 from stateplan.execnodes.windows import CumulativeWindow, HoppingWindow, SessionWindow, TumblingWindow
@@ -21,6 +21,9 @@ from stateplan.plans.document import ttl_text
 from stateplan.plans.lint.fields import keys, origin
 from stateplan.plans.lint.rule import Problem, Rule, Severity, at_state, for_how_long, short_ttl_problem
 from stateplan.plans.lint.subject import Origin, State, Subject, longest, siblings, states_of
+
+if TYPE_CHECKING:
+    from stateplan.execnodes.nodes.window_aggregates import GroupWindowAggregate
 
 
 def _outlived(subject: Subject, judged: Callable[[State], bool]) -> Iterator[tuple[State, State]]:
@@ -278,8 +281,8 @@ def _length(node: ExecNode, part: str) -> int:
     """The size of an operator's windows, or the time between two of their ends, ms; 0 if it is not known."""
     windowing = windowing_of(node)
     window: object = None if windowing is None else windowing.window
-    if isinstance(node, GroupWindowAggregate):
-        window = node.window.spec
+    if node.title == "group-window-aggregate":
+        window = cast("GroupWindowAggregate", node).window.spec
     if isinstance(window, TumblingWindow):
         return window.size
     if isinstance(window, SessionWindow):
