@@ -32,6 +32,7 @@ from benchmarks.survey.page import plots, sections
 from benchmarks.survey.peers import PEERS
 from benchmarks.survey.scripts import CONTENDERS, Contender
 from benchmarks.survey.shapes import SHAPES
+from tests.conftest import ROOT
 
 Measure = Callable[[Path], dict[str, float]]
 Setup = Callable[[], str | None]
@@ -107,7 +108,7 @@ def _names(text: str, known: set[str], what: str) -> set[str]:
 
 
 def main(
-    folder: Path = Path("benchmarks/data/survey"),
+    folder: Path = Path("benchmarks/survey/ledger"),
     only: str = "",
     peers: str = "",
     cases: str = "",
@@ -150,6 +151,7 @@ def _measure(ledger: Ledger, cell: Cell, measure: Measure, setup: Setup, patienc
                 figures = measure(Path(work))
         except Exception as error:  # one engine's failure is a result
             failure = f"{type(error).__name__}: {error}"[:300]
+    failure = failure.replace(f"{ROOT}/", "")
     ledger.add(cell, figures, failure, load)
     shown = failure or ", ".join(f"{name} {value:,.2f}" for name, value in figures.items())
     print(f"{cell.part:12} {cell.case:28} {cell.size:16} {cell.peer:28} {shown} (load {load:.1f})", flush=True)

@@ -20,7 +20,9 @@ from stateplan.common.values.strict import strict_bytes, strict_date, strict_tim
 from stateplan.connectors.formats.base import Fields
 from stateplan.connectors.formats.json_rows import NotJsonError, Number, parse_objects
 
-_READ_OPTIONS = pa.json.ReadOptions(use_threads=False, block_size=1 << 22)
+_READ_OPTIONS = pa.json.ReadOptions(use_threads=True, block_size=1 << 21)
+"""Arrow has as many threads as there are cores, and one in a worker of Spark. A line that is longer than a block is for
+the line reader."""
 _NO_COLUMN = "\x00"
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
