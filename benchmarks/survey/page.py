@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -136,6 +137,9 @@ def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], l
             " / ".join(f"{of_peer[ours][name]:,.1f}" for name in _SIZES if name in of_peer.get(ours, {})) for ours in us
         ]
         rows.append((_TITLES.get(case, case), *speeds, *ratios, *memory))
+    if len(rows) > 1:
+        means = [_mean([row[1 + len(peers) + i] for row in rows]) for i in range(2 * len(us))]
+        rows.append(("geometric mean", *("" for _ in peers), *means, *("" for _ in us)))
     names = [f"{what}{ours.removeprefix(OURS)}" for ours in us for what in ("ratio", "ratio by processor time")]
     sizes = [f"GiB{ours.removeprefix(OURS)}" for ours in us]
     return ("query", *(f"{peer}, rows/s" for peer in peers), *names, *sizes), rows
@@ -169,6 +173,12 @@ def _per_core(ledger: Ledger) -> Iterator[str]:
             "parse JSON. So it is a point of reference and no comparison."
         )
         yield _table(("query", OURS, HERE, "the best Flink here", "Flink 1.13, published"), rows)
+
+
+def _mean(ratios: Sequence[str]) -> str:
+    """The geometric mean of those that there are."""
+    numbers = [float(ratio) for ratio in ratios if ratio]
+    return f"{statistics.geometric_mean(numbers):.2f}" if numbers else ""
 
 
 def _ratio(of_peer: dict[str, dict[str, float]], name: str, us: str) -> str:
