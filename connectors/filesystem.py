@@ -181,7 +181,7 @@ class Filesystem(Connector):
             self.is_bounded(table.options),
             table.value("source.monitor-interval"),
             table.value("source.max-files-per-trigger"),
-            table.format is not None and table.format.is_packed,
+            _is_packed(table),
         )
 
     def lookup(self, table: SourceTable) -> Lookup:
@@ -189,8 +189,7 @@ class Filesystem(Connector):
         if table.value("lookup.cache") == "FULL":
             interval = table.value("lookup.full-cache.periodic-reload.interval")
             reload = _FOR_EVER if interval is None else interval
-        is_packed = table.format is not None and table.format.is_packed
-        return _LookedUp(table.name, table.options["path"], decoder_of(table), reload, is_packed)
+        return _LookedUp(table.name, table.options["path"], decoder_of(table), reload, _is_packed(table))
 
     def sink(self, table: SinkTable) -> Sink:
         if table.overwrite:  # as in Flink, a stream does not overwrite files
@@ -201,6 +200,10 @@ class Filesystem(Connector):
             return _Folder(path, uid, extension, table.encoder())
         partitioner = Partitioner(table.fields, table.partition_keys, table.value("partition.default-name"))
         return _Folder(path, uid, extension, table.encoder(partitioner.in_files), partitioner)
+
+
+def _is_packed(table: SourceTable) -> bool:
+    return table.format is not None and table.format.is_packed
 
 
 def decoder_of(table: SourceTable) -> Decoder:

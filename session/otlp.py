@@ -104,8 +104,8 @@ def _is_on(signal: str) -> bool:
 
 def process_resource() -> Resource:
     """What telemetry says about the program that it is from. ``OTEL_RESOURCE_ATTRIBUTES`` and ``OTEL_SERVICE_NAME``
-    override it. The SDK detects it in threads of a pool, which no longer start once the process is ending: so this is
-    not for the thread of a follower."""
+    override it. The SDK detects it in a thread pool, which starts no threads once the process is ending. So the thread
+    of a job must not call this."""
     version = installed_version()
     own = {"service.name": "stateplan", "service.version": version, "stateplan.version": version}
     return with_attributes(Resource.create(), own)

@@ -91,7 +91,7 @@ def script_cells(orders: int, long: int, nexmark: Path | None, events: int) -> I
             cell = Cell("nexmark", name, contender.name, f"{events:,} events")
             yield cell, partial(of_nexmark, contender, name), contender.setup
     for name in scripts.SUSTAINED:
-        for contender in filter(lambda one: one.writes_checkpoints, _able(name)):
+        for contender in (one for one in _able(name) if one.writes_checkpoints):
             cell = Cell("sustained", name, contender.name, f"{long:,} orders")
             yield cell, partial(of_long_run, contender, name), contender.setup
 
