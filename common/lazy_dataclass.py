@@ -69,7 +69,7 @@ def _method(name: str, owner: type, make: Callable[[], None]) -> Callable[..., A
     return stand_in
 
 
-def _later(cls: _C, *, frozen: bool = False, eq: bool = True, repr: bool = True, kw_only: bool = False) -> _C:  # noqa: A002
+def _later(cls: _C, *, frozen: bool = False, eq: bool = True, repr: bool = True, kw_only: bool = False) -> _C:  # noqa: A002 - named as there
     annotations = inspect.get_annotations(cls)
     own = {name: value for name, value in vars(cls).items() if name in annotations or isinstance(value, Field)}
     for name, value in own.items():
