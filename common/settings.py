@@ -181,6 +181,9 @@ _ROWS: tuple[Option, ...] = (
            "without Spark, in the process of the session. 0: every job runs in Spark. See [where queries "
            "run](sql.md#where-queries-run).",
            default=512 << 20),
+    Option("table.exec.local.streams", _BOOLEAN, "Whether a job over unbounded tables can run without Spark. Its "
+           "results must not be stored, so it is a SELECT, or writes to `print` or `blackhole` tables. See [where "
+           "queries run](sql.md#where-queries-run). A gateway has another default, `false`.", default=True),
     Option("table.dml-sync", _BOOLEAN, "Whether INSERT and EXECUTE PLAN wait until the job ends.", default=False),
     # planning
     Option("table.local-time-zone", _STRING, "Session time zone for TIMESTAMP_LTZ: an id such as Europe/Berlin, an "

@@ -28,3 +28,4 @@ class Nothing(Sink):
     """Counts rows and forgets them."""
 
     needs_rows = False
+    is_transient = True

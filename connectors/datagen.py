@@ -125,7 +125,7 @@ class DatagenSource(RangeSource):
         self.per_second = per_second
 
     def size(self) -> int | None:
-        return None if self.total is None else self.total * _ROW_BYTES
+        return 0 if self.total is None else self.total * _ROW_BYTES
 
     def read(self, split: RangeSplit) -> Iterator[pl.DataFrame]:
         for start in range(split.start, split.stop, self.step):

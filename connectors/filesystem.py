@@ -12,7 +12,7 @@ The options are the rows of :class:`Filesystem`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import INSERT_ONLY
@@ -245,7 +245,10 @@ class Files(FileSource):
         require_path(self.path, name, self.bounded)
 
     def files(self) -> list[FileEntry]:
-        return table_files(self.path, self.pattern)
+        return self.new_files(())
+
+    def new_files(self, known_paths: Container[str]) -> list[FileEntry]:
+        return table_files(self.path, self.pattern, known_paths)
 
     def read(self, split: FileSplit) -> Iterator[pl.DataFrame]:
         path = plain_path(split.path)

@@ -11,7 +11,7 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Any
 
 from stateplan.common.errors import DataError, OptionError, Place, nearest
@@ -92,12 +92,13 @@ def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def table_files(path: str, regex: str | None = None) -> list[FileEntry]:
+def table_files(path: str, regex: str | None = None, known_paths: Container[str] = ()) -> list[FileEntry]:
     """The files that a reader of a table sees now, in no order.
 
     Args:
         path: a file or a folder, which is searched with its folders; a plain path or a URL.
         regex: only files of which it :func:`matches` the path (``source.path.regex-pattern``).
+        known_paths: of files that are left out; those on local disk are not even looked at.
 
     Raises:
         DataError: DATA105 when the path cannot be listed.
@@ -107,10 +108,10 @@ def table_files(path: str, regex: str | None = None) -> list[FileEntry]:
     try:
         if local is not None:
             rooted_path(local)
-            entries = list(_local_files(absolute(local)))
+            entries = list(_local_files(absolute(local), known_paths))
         else:
             with driver_errors():
-                entries = _remote_files(path)
+                entries = [entry for entry in _remote_files(path) if entry.path not in known_paths]
     except (OSError, ValueError) as error:
         if local is not None and isinstance(error, FileNotFoundError):
             return []
@@ -132,19 +133,20 @@ def _unlistable(path: str, error: Exception) -> DataError:
     return DataError("DATA105", path=path, strerror=reason_of(error), place=Place(file=path))
 
 
-def _local_files(path: str) -> Iterator[FileEntry]:
+def _local_files(path: str, known_paths: Container[str]) -> Iterator[FileEntry]:
     if not os.path.isdir(path):
-        yield _local_file(path)
+        if path not in known_paths:
+            yield _local_file(path)
         return
     with scan_folder(path) as entries:
         for entry in entries:
-            if is_hidden(entry.name):
-                continue
             entry_path = os.path.join(path, entry.name)
+            if is_hidden(entry.name) or entry_path in known_paths:
+                continue
             if entry.is_symlink():
                 rooted_path(entry_path)
             if entry.is_dir():
-                yield from _local_files(entry_path)
+                yield from _local_files(entry_path, known_paths)
                 continue
             try:
                 yield _local_file(entry_path)

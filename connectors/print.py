@@ -66,6 +66,7 @@ class _Lines(Sink):
     identifier: str | None
     to_stderr: bool = False
     keeps_order = True
+    is_transient = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         return "".join(f"{line}\n" for line in format_rows(frame, self.types, self.identifier)).encode()

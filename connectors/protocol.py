@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar
 
@@ -158,8 +158,7 @@ class Source(ABC, Generic[S]):
     interval: int | None = None
 
     def check(self, name: str) -> None:
-        """On the driver, before the job starts, and in workers of a cluster: raises a StateplanError when the table
-        ``name`` cannot be read."""
+        """On the driver before the start, and in workers of a cluster: raises a StateplanError if it cannot be read."""
 
     def size(self) -> int | None:
         """On the driver: about how many bytes of text are to be read; None if unknown, and the job needs Spark."""
@@ -186,9 +185,7 @@ class OffsetSource(Source[S]):
     """A source that plans its own splits: ``class LedgerSource(OffsetSource[LedgerSplit])``.
 
     The offsets between which a micro-batch reads are recorded before it reads any row: one that runs again, after a
-    failure or at another parallelism, reads the same.
-
-    The methods that plan run in a process of their own next to the driver.
+    failure or at another parallelism, reads the same. With Spark, a process next to the driver plans.
 
     Attributes:
         split_type: the record of a split.
@@ -259,6 +256,10 @@ class FileSource(Source[FileSplit]):
         """On the driver: the files that there are now, where the driver lists them."""
         return table_files(self.path)
 
+    def new_files(self, known_paths: Container[str]) -> list[FileEntry]:
+        """The same without those of some paths."""
+        return [file for file in self.files() if file.path not in known_paths]
+
     def size(self) -> int | None:
         """About the size of the files as text; None where only Spark lists them."""
         return size_as_text(self.path, self.files, is_packed=self.is_packed)
@@ -266,18 +267,15 @@ class FileSource(Source[FileSplit]):
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[FileSplit] | EndOfInput]:
         rows = batch.to_pylist()
         if "content" not in batch.schema.names:
-            return [AssignedSplit(_file(row), row["seq"], row["now"]) for row in rows]
+            # Spark has read those that only Spark reaches.
+            splits = [FileSplit(row["path"], data=row.get("data"), modified=row.get("modified")) for row in rows]
+            return [AssignedSplit(split, row["seq"], row["now"]) for split, row in zip(splits, rows, strict=True)]
         files = [
             AssignedSplit(FileSplit(file.path, file.size), f"{row['seq']}{file.modified:016d}/{file.path}", row["now"])
             for row in rows
             for file in entries_in(row["content"])
         ]
         return [*files, *(EndOfInput(row["now"]) for row in rows if says_end(row["content"]))]
-
-
-def _file(row: Mapping[str, Any]) -> FileSplit:
-    """A file that Spark has listed, and read where only Spark reaches it."""
-    return FileSplit(row["path"], data=row.get("data"), modified=row.get("modified"))
 
 
 class RangeSource(Source[RangeSplit]):
@@ -383,10 +381,12 @@ class Sink(LedgerOwner):
     Attributes:
         keeps_order: whether parts are committed in the order of the rows; else each worker writes one part.
         needs_rows: whether the rows themselves matter; else they are only counted.
+        is_transient: whether nobody finds what it wrote when the job is gone, so that no other job can continue it.
     """
 
     keeps_order: bool = False
     needs_rows: bool = True
+    is_transient: bool = False
 
     def announce(self, token: str) -> None:
         """On the driver, before a job on a cluster starts: leaves a mark where workers will write. The next

@@ -200,6 +200,7 @@ class _Collect(Sink):
 
     channel: str
     keeps_order = True
+    is_transient = True
 
     def write(self, frame: pl.DataFrame, epoch: int, part: str) -> bytes:
         import polars as pl

@@ -53,6 +53,9 @@ class ClockSource(OffsetSource[InstantSplit]):
     def __init__(self, alarms: Sequence[Alarms]) -> None:
         self.alarms = tuple(alarms)
 
+    def size(self) -> int:
+        return 0
+
     def initial_offset(self) -> Offset:
         return {"at": self._last()}
 

@@ -557,7 +557,8 @@ class JobStarter:
         if job is None:
             return None
         if not is_query and reports.tell is not None:
-            reports.tell("the job runs in this process: its input is small and ends, so it needs no Spark")
+            why = "its input is small and ends" if job.bounded else "its results are not stored"
+            reports.tell(f"the job runs in this process: {why}, so it needs no Spark")
         record.options = dict(options)
         self.jobs.add(job, record)
         return job

@@ -162,9 +162,13 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(autouse=True)
 def inserts_in_spark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests of Spark run there what a session would run in its own process: jobs that write little input to tables."""
+    """Tests of Spark run there what a session would run in its own process: jobs that write little input to tables, and
+    those over unbounded tables."""
     if request.node.get_closest_marker("spark"):
+        from stateplan.runtime.local import eligibility
         from stateplan.session.starter import JobStarter
+
+        monkeypatch.setattr(eligibility, "_may_stream", lambda *_: False)
 
         start_here = JobStarter._start_here
 

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -123,11 +124,12 @@ def _sql(folder: Path, work: Path) -> str:
     return str(script)
 
 
-def _stateplan(folder: Path, work: Path) -> Program:
+def _stateplan(folder: Path, work: Path, in_spark: bool) -> Program:
     statements = STREAM.format(folder=folder, interval=INTERVAL).replace("----", ";")
     (work / "script.sql").write_text(statements)
     command = [str(Path(sys.executable).with_name("stateplan")), "sql", "--no-config", "-D", "parallelism.default=2"]
-    return Program([*command, "-f", str(work / "script.sql"), "-q"])
+    streams = f"table.exec.local.streams={'false' if in_spark else 'true'}"
+    return Program([*command, "-D", streams, "-f", str(work / "script.sql"), "-q"])
 
 
 def _flink(folder: Path, work: Path) -> Program:
@@ -160,7 +162,8 @@ def pathway_setup() -> str | None:
 
 
 PEERS = (
-    Peer("stateplan", _stateplan),
+    Peer("stateplan", partial(_stateplan, in_spark=True)),
+    Peer("stateplan, without Spark", partial(_stateplan, in_spark=False)),
     Peer("Flink", _flink, engines.flink_setup),
     Peer("Spark", _spark),
     Peer("Pathway", _pathway, pathway_setup),

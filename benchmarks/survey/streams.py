@@ -25,7 +25,7 @@ WARM_UP = 10.0
 PATIENCE = 180.0
 """Seconds after which a first row is no longer waited for."""
 
-RATES = (10, 100, 10_000)
+RATES = (10, 100, 1_000, 10_000)
 """Rows a second."""
 
 

@@ -13,7 +13,7 @@ def main(first: str, second: str) -> None:
     """Says when the second query begins, in seconds since 1970, and runs it until it is killed."""
     for folder in (first, second):
         print(f"BEGIN {time.time()}", flush=True)
-        tables = TableEnvironment.create({"parallelism.default": "2"})
+        tables = TableEnvironment.create({"parallelism.default": "2", "table.exec.local.streams": "false"})
         for statement in STREAM.format(folder=folder, interval=INTERVAL).split("----"):
             job = tables.execute_sql(statement).job
         assert job is not None

@@ -114,8 +114,9 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
             self._end_clients()  # another process plans
 
     def size(self) -> int | None:
-        """A kibibyte for each message. None with a consumer group, as only a job in Spark commits its offsets."""
-        if not self.bounded or self.brokers.group is not None:
+        """A kibibyte for each message that is there. None for bounded input with a consumer group, as only a job in
+        Spark commits its offsets."""
+        if self.bounded and self.brokers.group is not None:
             return None
         try:
             begins = offsets_of(self.planner.initial())

@@ -1,4 +1,4 @@
-"""A plan over little, bounded input as a job of this process: no Spark, no checkpoint, state in memory.
+"""A plan as a job of this process: no Spark, no checkpoint. It is over little, bounded input, or stores no result.
 
 It runs the functions of Spark's workers over the micro-batches that Spark would make, and hands the rows to the same
 sink. So results, figures and errors are those of a job of Spark.
@@ -6,9 +6,10 @@ sink. So results, figures and errors are those of a job of Spark.
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from stateplan.common.errors import RunError, find_encoded
 from stateplan.common.roots import hold
@@ -23,8 +24,10 @@ from stateplan.runtime.completion_forecast import Forecaster
 from stateplan.runtime.delivery import closing_marks, send_marks
 from stateplan.runtime.job import Job, OnProgress, Progress
 from stateplan.runtime.jobgraph import JobGraph
+from stateplan.runtime.local.arrivals import Arrivals
 from stateplan.runtime.local.counters import LocalCounters
-from stateplan.runtime.local.eligibility import is_small, may_run_here
+from stateplan.runtime.local.eligibility import is_for_here, may_run_here
+from stateplan.runtime.local.kept_runs import KeptRuns, ManifestStore
 from stateplan.runtime.local.levels import LocalLevels
 from stateplan.runtime.local.splits import BatchInput, end_of_time, micro_batches
 from stateplan.runtime.metrics.job_metrics import JobMetrics, job_info
@@ -45,7 +48,7 @@ _KEY_GROUPS = 1
 
 
 class LocalJob(Job):
-    """A bounded job of this process.
+    """A job of this process.
 
     Args:
         graph: the job graph.
@@ -63,16 +66,19 @@ class LocalJob(Job):
         on_progress: OnProgress | None = None,
         is_timed: bool = False,
     ) -> None:
-        super().__init__(str(uuid.uuid4()), True, None, on_progress)
+        super().__init__(str(uuid.uuid4()), graph.bounded, None, on_progress)
         counters = LocalCounters(is_timed)
         self._graph = graph
-        self._levels = LocalLevels(graph, counters, self._check)
+        self._runs = KeptRuns()
+        self._levels = LocalLevels(graph, counters, self._check, self._runs, ManifestStore)
         self._sinks = SinkDriver(graph.sinks)
         self._readers = Readers(graph.readers)
         self._metrics = JobMetrics(info, counters, None, tell)
         self._notices = Notices(graph.operators, None, tell)
         self._forecast = Forecaster(graph, None, 0, len(instants(graph)))
         self._began = time.monotonic()
+        self._stopping = threading.Event()
+        self._found_nothing = False
         self._metrics.identify(self.job_id, self.job_id)
         self._begin()
 
@@ -92,10 +98,15 @@ class LocalJob(Job):
     def notes(self) -> tuple[str, ...]:
         return tuple(self._notices.notes)
 
+    @property
+    def is_idle(self) -> bool:
+        return self._found_nothing
+
     def stop(self) -> None:
         """Stops the job at once, and waits for that. A function of the user that does not return is left behind, and
         what it computes goes nowhere."""
         self._to_stop()
+        self._stopping.set()
         for writer in self._sinks.writers:
             writer.release()
         if not self._over.wait(_PATIENCE):
@@ -111,7 +122,7 @@ class LocalJob(Job):
         number, has_ended = -1, False
         try:
             self._metrics.plan()
-            for number, part in enumerate(micro_batches(graph)):
+            for number, part in enumerate(micro_batches(graph) if graph.bounded else self._arrivals()):
                 self._batch(number, part)
                 has_ended = part.ends
                 self._metrics.plan()
@@ -123,6 +134,23 @@ class LocalJob(Job):
         except WorkerError as failure:
             text = str(failure)
             raise find_encoded(text) or RunError("RUN001.local", detail=text.splitlines()[0]) from failure
+
+    def _arrivals(self) -> Iterator[BatchInput]:
+        """The micro-batches of unbounded input, each when there is some, until the job is stopped."""
+        arrivals = Arrivals(self._graph)
+        while True:
+            self._metrics.plan()
+            began = time.monotonic()
+            part = arrivals.look()
+            took = time.monotonic() - began
+            self._found_nothing = part is None
+            if part is not None:
+                yield part
+                arrivals.commit()
+            if not arrivals.has_more:
+                # A folder with so many files that a look takes long is looked at half of the time.
+                self._stopping.wait(max(took, began + arrivals.interval - time.monotonic()))
+            self._check()
 
     def _batch(self, number: int, batch_input: BatchInput) -> None:
         """Runs one micro-batch."""
@@ -153,6 +181,7 @@ class LocalJob(Job):
         for source in self._graph.sources:
             source.reader.close()
         self._metrics.close(None)
+        self._runs.close()
 
 
 class _StoppedError(Exception):
@@ -184,7 +213,7 @@ def execute_locally(
     start_time = time.time_ns() // 1_000_000
     graph = with_secrets(graph, secrets or Secrets())
     job = translate(graph, options, _KEY_GROUPS, job_id=uuid.uuid4().hex[:12], start_time=start_time)
-    if not is_small(graph, job, options):
+    if not is_for_here(graph, job, options):
         return None
     tell = console or (lambda text: None)
     for sentence in clashing_names():

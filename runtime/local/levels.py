@@ -24,6 +24,8 @@ class LocalLevels:
         graph: the job graph.
         counters: get the figures of operators.
         check: called now and then; what it raises ends the micro-batch in hand.
+        cache: has the runs of state.
+        make_store: makes the store of a key group.
 
     Attributes:
         micro_batch: the one in hand.
@@ -31,11 +33,16 @@ class LocalLevels:
     """
 
     def __init__(
-        self, graph: JobGraph, counters: TaskCounters = UNCOUNTED, check: Callable[[], None] = lambda: None
+        self,
+        graph: JobGraph,
+        counters: TaskCounters = UNCOUNTED,
+        check: Callable[[], None] = lambda: None,
+        cache: RunCache | None = None,
+        make_store: Callable[[], MemoryRunStore] = MemoryRunStore,
     ) -> None:
         self.micro_batch = MicroBatch(graph, counters=counters)
-        self.cache = RunCache(None)
-        self.stores: dict[int, MemoryRunStore] = defaultdict(MemoryRunStore)
+        self.cache = cache or RunCache(None)
+        self.stores: dict[int, MemoryRunStore] = defaultdict(make_store)
         self.slots = unslot(graph)
         self._check = check
 

@@ -1,9 +1,9 @@
-"""The micro-batches of bounded input: which splits Spark would give each of them."""
+"""The micro-batches of bounded input, which have the splits that Spark would give them; and how splits are made."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stateplan.common.lazy_dataclass import dataclass
@@ -31,7 +31,7 @@ class BatchInput:
     """
 
     now: int
-    splits: dict[int, list[AssignedSplit[Any]]]
+    splits: Mapping[int, Sequence[AssignedSplit[Any]]]
     ends: bool
 
 
@@ -43,32 +43,27 @@ def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
         DataError: a table that cannot be listed.
     """
     times = instants(graph) if is_virtual(graph) else None
-    files = {i: _packs(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, FileSource)}
-    ranges = any(isinstance(s.reader, RangeSource) and s.reader.total for s in graph.sources)
-    splits_by_source = {
-        i: _plan_splits(s.reader) for i, s in enumerate(graph.sources) if isinstance(s.reader, OffsetSource)
-    }
+    readers = [source.reader for source in graph.sources]
+    files = {i: file_packs(r.files(), r.max_files) for i, r in enumerate(readers) if isinstance(r, FileSource)}
+    ranges = any(isinstance(r, RangeSource) and r.total for r in readers)
+    splits_by_source = {i: _plan_splits(r) for i, r in enumerate(readers) if isinstance(r, OffsetSource)}
     lengths = [len(packs) for packs in files.values()] + [len(batches) for batches in splits_by_source.values()]
     count = max((len(times or ()), int(ranges), *lengths))
-    ends = ends_with_files(graph) and (len(graph.sources) == 1 or count == 1)
+    ends = ends_with_files(graph) and (len(readers) == 1 or count == 1)
     for number in range(count):
-        now = _now() if times is None else times[number] if times else 0
+        now = clock_now() if times is None else times[number] if times else 0
         splits: dict[int, list[AssignedSplit[Any]]] = {}
-        for index, source in enumerate(graph.sources):
-            reader, order = source.reader, f"{index:04d}/"
+        for index, reader in enumerate(readers):
+            order = f"{index:04d}/"
             if isinstance(reader, InstantSource):
                 if times:
                     splits[index] = [AssignedSplit(InstantSplit(now), f"{order}{number:010d}", now)]
             elif isinstance(reader, FileSource):
                 if number < len(files[index]):
-                    splits[index] = [
-                        AssignedSplit(FileSplit(file.path), f"{order}{file.modified:016d}/{file.path}", now)
-                        for file in files[index][number]
-                    ]
+                    splits[index] = file_splits(files[index][number], order, now)
             elif isinstance(reader, OffsetSource):
                 if number < len(splits_by_source[index]):
-                    some = enumerate(splits_by_source[index][number])
-                    splits[index] = [AssignedSplit(split, f"{order}{n:010d}", now) for n, split in some]
+                    splits[index] = planned_splits(splits_by_source[index][number], order, now)
             elif isinstance(reader, RangeSource) and reader.total and number == 0:
                 at = now if times is None else 0
                 splits[index] = [AssignedSplit(RangeSplit(0, reader.total), order, at)]
@@ -78,16 +73,36 @@ def micro_batches(graph: JobGraph) -> Iterator[BatchInput]:
 def end_of_time(graph: JobGraph) -> int:
     """The time of the micro-batch behind all others, in which event time comes to its end."""
     times = instants(graph)
-    return times[-1] if times else _now()
+    return times[-1] if times else clock_now()
 
 
-def _packs(source: FileSource) -> list[list[FileEntry]]:
-    """The files of each micro-batch: the older ones first, at least one."""
+def file_splits(files: Sequence[FileEntry], order: str, now: int) -> list[AssignedSplit[Any]]:
+    """The splits of the files of a micro-batch.
+
+    Args:
+        order: puts them behind those of the sources in front of theirs.
+        now: the time of the micro-batch, ms.
+    """
+    return [AssignedSplit(FileSplit(file.path), f"{order}{file.modified:016d}/{file.path}", now) for file in files]
+
+
+def planned_splits(splits: Sequence[Split], order: str, now: int) -> list[AssignedSplit[Any]]:
+    """The splits of a micro-batch that a source has planned. Arguments as of :func:`file_splits`."""
+    return [AssignedSplit(split, f"{order}{n:010d}", now) for n, split in enumerate(splits)]
+
+
+def file_packs(files: Sequence[FileEntry], most: int | None) -> list[list[FileEntry]]:
+    """The files of each micro-batch: the older ones first, at least one.
+
+    Args:
+        files: all of them.
+        most: how many a micro-batch may have; None to bound their bytes.
+    """
     packs: list[list[FileEntry]] = []
     size = 0
-    for file in sorted(source.files(), key=lambda file: (file.modified, file.path)):
+    for file in sorted(files, key=lambda file: (file.modified, file.path)):
         size += file.size
-        fits = len(packs[-1]) < source.max_files if source.max_files and packs else size <= _BATCH_BYTES
+        fits = len(packs[-1]) < most if most and packs else size <= _BATCH_BYTES
         if packs and fits:
             packs[-1].append(file)
         else:
@@ -106,5 +121,6 @@ def _plan_splits(source: OffsetSource[S]) -> list[list[S]]:
     return batches
 
 
-def _now() -> int:
+def clock_now() -> int:
+    """The time by the clock of the machine, ms."""
     return time.time_ns() // 1_000_000

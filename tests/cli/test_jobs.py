@@ -78,20 +78,18 @@ def test_malformed_input_names_file_and_line() -> None:
     assert "Traceback" not in run.stderr
 
 
-def test_control_c_ends_an_unbounded_job(in_a_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its JVM takes its classes from the archive, as that of every job does."""
-    if not archive_options(os.environ):  # make setup could not write it
-        monkeypatch.setenv("XDG_CACHE_HOME", str(in_a_folder))
-        done = process("archive-classes")
-        assert done.returncode == 0, done.stderr
-    log = in_a_folder / "classes.log"
-    script = """
-        CREATE TABLE numbers (x INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100');
-        CREATE TABLE nowhere (x INT) WITH ('connector' = 'blackhole');
-        INSERT INTO nowhere SELECT x FROM numbers;
-    """
-    sql = command("sql", logging_classes(log), "-e", script)
-    job = subprocess.Popen(sql, stderr=subprocess.PIPE, text=True, start_new_session=True)
+NUMBERS = """
+    CREATE TABLE numbers (x INT) WITH ('connector' = 'datagen', 'rows-per-second' = '100');
+    CREATE TABLE nowhere (x INT) WITH ('connector' = 'blackhole');
+    INSERT INTO nowhere SELECT x FROM numbers;
+"""
+
+
+def interrupt_at_work(*options: str) -> None:
+    """Control-C ends the job of :data:`NUMBERS` after its first micro-batch."""
+    job = subprocess.Popen(
+        command("sql", *options, "-e", NUMBERS), stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     assert job.stderr is not None
     try:
         for line in job.stderr:
@@ -104,5 +102,19 @@ def test_control_c_ends_an_unbounded_job(in_a_folder: Path, monkeypatch: pytest.
     assert job.returncode == ExitCode.INTERRUPTED
     assert rest.splitlines()[-1].startswith("stopped: batch")
     assert "Traceback" not in rest
+
+
+def test_control_c_ends_an_unbounded_job() -> None:
+    interrupt_at_work()
+
+
+def test_control_c_ends_an_unbounded_job_in_spark(in_a_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its JVM takes its classes from the archive, as that of every job does."""
+    if not archive_options(os.environ):  # make setup could not write it
+        monkeypatch.setenv("XDG_CACHE_HOME", str(in_a_folder))
+        done = process("archive-classes")
+        assert done.returncode == 0, done.stderr
+    log = in_a_folder / "classes.log"
+    interrupt_at_work("-Dtable.exec.local.streams=false", logging_classes(log))
     archived, others = loaded_classes(log)
     assert archived > others

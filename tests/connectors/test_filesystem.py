@@ -56,6 +56,22 @@ def test_listing(folder: Path) -> None:
     assert (entry.size, entry.modified) == (2, int(stat.st_mtime * 1000))
 
 
+def test_listing_leaves_out_known_paths(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at a large folder asks the system for nothing about the files that are known."""
+    known_paths = {str(folder / name) for name in ("part-2.json", "sub/deep/c.json")}
+    stat, asked_paths = os.stat, []
+
+    def note(path: Any, **more: Any) -> os.stat_result:
+        asked_paths.append(str(path))
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", note)
+    new_files = table_files(str(folder), known_paths=known_paths)
+    assert sorted(entry.path for entry in new_files) == [str(folder / "part-10.json"), str(folder / "sub/b.json")]
+    assert not known_paths.intersection(asked_paths)
+    assert table_files(str(folder / "part-2.json"), known_paths=known_paths) == []
+
+
 def test_listing_a_relative_path(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     assert list_files("sub") == [str(folder / "sub/b.json"), str(folder / "sub/deep/c.json")]
@@ -66,6 +82,7 @@ def test_listing_a_remote_path() -> None:
     fs.pipe_file("/listing/a/x.json", b"")
     fs.pipe_file("/listing/_h/y.json", b"")
     assert list_files("memory://listing") == ["memory://listing/a/x.json"]
+    assert table_files("memory://listing", known_paths={"memory://listing/a/x.json"}) == []
 
 
 def test_listing_what_is_not_there(folder: Path) -> None:

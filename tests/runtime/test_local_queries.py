@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,65 +19,30 @@ from stateplan.common.changelog import RowKind
 from stateplan.common.errors import DataError, OptionError, RunError, StateplanError
 from stateplan.connectors import filesystem, results
 from stateplan.planner.catalog.udf import udf
-from stateplan.runtime import start
 from stateplan.runtime.job import Job, JobStatus, Progress
 from stateplan.runtime.local.job import LocalJob
 from stateplan.runtime.metrics.prometheus import FACTORY
 from stateplan.session.environment import TableEnvironment
 from stateplan.session.jobs import Jobs
-from stateplan.session.results import TableResult
 from stateplan.session.script import read_script
+from tests.runtime.sessions_here import (
+    SparkError,
+    changes,
+    job_of,
+    refuse_spark,
+    session,
+    table,
+    until,
+    write,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = "table.exec.local.max-input-size"
 
 
-class SparkError(BaseException):
-    """Raised where a job of Spark would have begun."""
-
-
 @pytest.fixture(autouse=True)
 def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise SparkError
-
-    monkeypatch.setattr(start, "execute", refuse)
-    if "pyspark" in sys.modules:  # a Spark that another test of this process started
-        monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
-
-
-def session(options: dict[str, str] | None = None, **more: Any) -> TableEnvironment:
-    return TableEnvironment.create({"table.local-time-zone": "UTC", **(options or {})}, jobs=Jobs(), **more)
-
-
-def write(path: Path, *rows: dict[str, Any]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
-def table(
-    env: TableEnvironment, name: str, columns: str, path: Path, connector: str = "filesystem", **more: str
-) -> None:
-    options = {"connector": connector, "path": str(path), "format": "json", **more}
-    with_options = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
-    env.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({with_options})")
-
-
-def changes(result: TableResult) -> list[tuple[str, tuple[object, ...]]]:
-    return [(row.get_row_kind().short, tuple(row)) for row in result.collect()]
-
-
-def job_of(result: TableResult) -> Job:
-    assert result.job is not None
-    return result.job
-
-
-def until(true: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
+    refuse_spark(monkeypatch)
 
 
 # ---- which queries -------------------------------------------------------------------------------------------
@@ -91,13 +54,11 @@ def everything(env: TableEnvironment, folder: Path) -> None:
     write(folder / "names.json", {"id": 1, "name": "one"})
     write(folder / "replay.json", {"@at": 1000, "k": 1}, {"@at": 2000, "k": 2})
     table(env, "rows_", "k INT, v BIGINT, pt AS PROCTIME()", folder / "rows")
-    table(env, "arriving", "k INT", folder / "rows", **{"source.monitor-interval": "1 s"})
     table(env, "names", "id INT, name STRING", folder / "names.json")
     table(env, "played", "k INT, pt AS PROCTIME()", folder / "replay.json", "replay")
     made = "'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '1', 'fields.n.end'"
     env.execute_sql(f"CREATE TABLE few (n BIGINT) WITH ({made} = '3')")
     env.execute_sql(f"CREATE TABLE many (n BIGINT) WITH ({made} = '6000000')")
-    env.execute_sql("CREATE TABLE endless (n BIGINT) WITH ('connector' = 'datagen')")
     env.create_temporary_system_function("plus", udf(lambda n: n + 1, result_type="BIGINT"))
 
 
@@ -116,8 +77,6 @@ HERE = {
     LOOKED_UP.format("played", "played"): [("+I", (1, "one"))],
 }
 IN_SPARK = {
-    "SELECT k FROM arriving": "the table is watched",
-    "SELECT n FROM endless": "the table has no end",
     "SELECT n FROM many": "the table is large",
     "SELECT n FROM few UNION ALL SELECT n FROM many": "one of the tables is large",
 }
