@@ -4,10 +4,10 @@
         [--rounds 1] [--orders 2000000] [--long 10000000] [--nexmark FOLDER] [--events 1000000] [--patience 600]
         [--minutes 600]
 
-Parts: commands, first row, idle memory, latency, queries, shapes, nexmark, sustained. Every measurement is a line in
-``DIR/records.jsonl``; what is there is not measured again, so the same command goes on where it ended. Before each, the
-survey waits until the machine is quiet, at most ``--patience`` seconds, and notes its load. Engines run one after
-another, all of them on one case before the next. After ``--minutes``, it begins nothing more.
+Parts: commands, first row, idle memory, latency, three levels, growth, queries, shapes, nexmark, sustained. Every
+measurement is a line in ``DIR/records.jsonl``. What is there is not measured again, so the same command goes on where
+it ended. Before each, the survey waits until the machine is quiet, at most ``--patience`` seconds, and notes its load.
+Engines run one after another, all of them on one case before the next. After ``--minutes``, it begins nothing more.
 
 ``--nexmark`` names a folder with Nexmark's queries (``sql/q*.sql``, ``sql/tables_nested.sql``) and a generator of its
 events (``gen.py``); without it, that part is left out. Flink and Pathway are installed at their first use. The page is
@@ -25,7 +25,7 @@ import typer
 
 from benchmarks.harness import run, work_folder
 from benchmarks.run import QUERIES, write_report
-from benchmarks.survey import scripts, streams
+from benchmarks.survey import growth, scripts, streams, three_levels
 from benchmarks.survey.commands import COMMANDS, command_time
 from benchmarks.survey.ledger import Cell, Ledger, wait_until_quiet
 from benchmarks.survey.page import plots, sections
@@ -36,7 +36,18 @@ from tests.conftest import ROOT
 
 Measure = Callable[[Path], dict[str, float]]
 Setup = Callable[[], str | None]
-PARTS = ("commands", "first row", "idle memory", "latency", "queries", "shapes", "nexmark", "sustained")
+PARTS = (
+    "commands",
+    "first row",
+    "idle memory",
+    "latency",
+    "three levels",
+    "queries",
+    "shapes",
+    "nexmark",
+    "sustained",
+    "growth",
+)
 MARKERS = ("<!-- survey: begin -->", "<!-- survey: end -->")
 
 
@@ -56,6 +67,19 @@ def stream_cells() -> Iterator[tuple[Cell, Measure, Setup]]:
         for peer in PEERS:
             cell = Cell("latency", "deduplication", peer.name, f"{rate:,}")
             yield cell, partial(streams.latency, peer, rate=rate), peer.setup
+
+
+def growth_cells() -> Iterator[tuple[Cell, Measure, Setup]]:
+    """The parts about the fixed cost of levels, and about what grows."""
+    for name in three_levels.PEERS:
+        yield Cell("three levels", "ten rows", name), partial(three_levels.of_peer, name), _no_setup
+    for keys in growth.KEYS:
+        yield Cell("growth", "keys", "stateplan", f"{keys:,} keys"), partial(growth.of_keys, keys), _no_setup
+    for number in growth.PARTITIONS:
+        cell = Cell("growth", "partitions", "stateplan", f"{number} partitions")
+        yield cell, partial(growth.of_partitions, number), _no_setup
+    for peer in PEERS:
+        yield Cell("growth", "files", peer.name, f"{growth.FILES:,} files"), partial(growth.of_files, peer), peer.setup
 
 
 def script_cells(orders: int, long: int, nexmark: Path | None, events: int) -> Iterator[tuple[Cell, Measure, Setup]]:
@@ -121,7 +145,7 @@ def main(
     minutes: float = 600.0,
 ) -> int:
     """Measures what is not there yet, and writes the page; 1 where something failed."""
-    cells = [*stream_cells(), *script_cells(orders, long, nexmark, events)]
+    cells = [*stream_cells(), *growth_cells(), *script_cells(orders, long, nexmark, events)]
     parts = _names(only, set(PARTS), "part")
     chosen_peers = _names(peers, {cell.peer for cell, _, _ in cells}, "peer")
     chosen_cases = _names(cases, {cell.case for cell, _, _ in cells}, "case")

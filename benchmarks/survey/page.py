@@ -48,8 +48,10 @@ def sections(ledger: Ledger) -> str:
         *_commands(ledger),
         *_streams(ledger),
         *_latency(ledger),
+        *_levels(ledger),
         *_throughput(ledger),
         *_per_core(ledger),
+        *_growth(ledger),
     ]
     return "\n\n".join(parts)
 
@@ -103,6 +105,63 @@ def _latency(ledger: Ledger) -> Iterator[str]:
             "Files appear every 100 ms."
         )
         yield _table(("rows a second", "engine", "median", "99th percentile"), rows)
+
+
+def _levels(ledger: Ledger) -> Iterator[str]:
+    rows = [(cell.peer, _number(ledger.medians(cell).get("ms"))) for cell in ledger.cells("three levels")]
+    if rows:
+        yield (
+            "### Ten rows through three levels of state\n\nMilliseconds of a micro-batch, the median of 30. stateplan "
+            "runs a deduplication, an aggregate and a top 3. Spark runs `dropDuplicates` and two windowed aggregates."
+        )
+        yield _table(("engine", "ms"), rows)
+
+
+_GROWTH = {
+    "keys": (
+        "### Growing state\n\nA keep-first deduplication in Spark with `execution.memory.total` of 4 GiB, in a hundred "
+        "micro-batches. A fifth of the rows are of known keys. A tenth is a tenth of the run. Writing is the time that "
+        "workers spend on new runs and merges in a micro-batch, all together. The start is that of a process that "
+        "continues from the checkpoint, until its first micro-batch is committed.",
+        {
+            "first tenth, rows/s": "first tenth, rows/s",
+            "last tenth, rows/s": "last tenth, rows/s",
+            "first commit ms": "first writing, ms",
+            "last commit ms": "last writing, ms",
+            "state GiB": "state, GiB",
+            "checkpoint GiB": "checkpoint, GiB",
+            "start s": "start, s",
+            "peak GiB": "peak, GiB",
+        },
+    ),
+    "partitions": (
+        "### Partitions\n\nThe same on two cores at other parallelisms: 2,000,000 rows in four micro-batches, and a "
+        "micro-batch of ten rows through three levels.",
+        {"rows/s": "rows/s", "ten rows ms": "ten rows, ms", "peak GiB": "peak, GiB"},
+    ),
+    "files": (
+        "### Many files\n\nSeconds from the start of a process to the first and the last row. The stream begins at a "
+        "folder with files of ten rows.",
+        {"first row s": "first row s", "last row s": "last row s"},
+    ),
+}
+
+
+def _growth(ledger: Ledger) -> Iterator[str]:
+    for case, (text, names) in _GROWTH.items():
+        cells = [cell for cell in ledger.cells("growth") if cell.case == case]
+        peers = len({cell.peer for cell in cells}) > 1
+        rows = [
+            (
+                *((cell.peer,) if peers else ()),
+                cell.size,
+                *(_number(ledger.medians(cell).get(name)) for name in names),
+            )
+            for cell in cells
+        ]
+        if rows:
+            yield text
+            yield _table((*(("engine",) if peers else ()), "size", *names.values()), rows)
 
 
 def _throughput(ledger: Ledger) -> Iterator[str]:

@@ -7,6 +7,7 @@ standard output that contain ``+I[order_id, sent]``. stateplan and Flink get the
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Self
 
 from benchmarks import engines
-from benchmarks.harness import memory_of, process_tree
+from benchmarks.harness import PeakMemory, memory_of, process_tree
 from tests.conftest import ROOT
 
 STREAM = """CREATE TABLE arrivals (order_id BIGINT, sent BIGINT, pt AS PROCTIME()) WITH (
@@ -101,6 +102,19 @@ class Program:
             with contextlib.suppress(Exception):
                 process.send_signal(signal.SIGKILL)
         self._process.wait()
+
+
+def python_figures(module: str, *arguments: str) -> dict[str, float]:
+    """The figures that a module of the survey prints as its last line, a process of its own, and their peak memory.
+    Raises RuntimeError: it fails."""
+    command = [sys.executable, "-m", f"benchmarks.survey.{module}", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as process:
+        with PeakMemory(process.pid) as memory:
+            lines = [line for line in process.stdout or () if line.strip()]
+        if process.wait():
+            raise RuntimeError(" / ".join(lines[-3:]).strip())
+    figures: dict[str, float] = json.loads(lines[-1])
+    return figures | {"peak GiB": memory.bytes / 2**30}
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,8 @@ class DeltaSource(OffsetSource[DeltaSplit], RepeatableSource[DeltaSplit]):
         self._check(Facts.of(self.location.open()))
 
     def size(self) -> int | None:
-        """Of the files of the version that is read, as text; None where it reads changes."""
-        if not self.bounded or self.start.changes is not None or self.start.changes_time is not None:
+        """Of the files of the version that is read first, as text; None where it begins with changes."""
+        if self.start.changes is not None or self.start.changes_time is not None:
             return None
         return PACKED * sum(file.size for file in self.log.snapshot(self.initial_offset()["version"]))
 

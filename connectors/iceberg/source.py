@@ -146,10 +146,11 @@ class IcebergSource(OffsetSource[IcebergSplit], RepeatableSource[IcebergSplit]):
         return ids_of([name for name, _ in columns], table.metadata, self._schema(table), self.table.label)
 
     def size(self) -> int | None:
-        """Of the files of the snapshot that is read, as text; None where it reads changes."""
-        if not self.bounded or self.start.after is not None:
-            return None
+        """Of the files of the snapshot that is read first, as text; None where it begins with changes."""
         table, offset = self.table.open(), self.initial_offset()
+        begins_with_changes = offset["snapshot"] is not None and not offset["whole"]
+        if begins_with_changes or self.start.until is not None:
+            return None
         files = [] if offset["snapshot"] is None else self._files(table, offset["snapshot"], is_whole=True)
         return PACKED * sum(file.data.size for file, is_needed in files if is_needed)
 
