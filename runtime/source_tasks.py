@@ -26,6 +26,10 @@ from stateplan.runtime.worker import MicroBatch, count_all, with_coded_errors
 
 T = TypeVar("T")
 
+_PACK_BYTES = 256 << 10
+_PACK_BLOBS = 1024
+"""Blobs are sent on when there are so many, or so many bytes of them: those of small files go together."""
+
 
 def read_source(
     batch: MicroBatch, index: int, level: int = 1
@@ -78,6 +82,7 @@ class _SourceTask(Generic[T]):
         at_end: whether it knows that bounded input has ended.
         rows_of: part of the source -> rows.
         more_parts: parts that have more rows than are read now.
+        ready: blobs that have not been sent on, of ``ready_bytes``.
     """
 
     def __init__(self, batch: MicroBatch, index: int, level: int, pack: Callable[[list[Blob]], T]) -> None:
@@ -94,6 +99,12 @@ class _SourceTask(Generic[T]):
         self.at_end = False
         self.rows_of: Counter[str] = Counter()
         self.more_parts: set[str] = set()
+        self.ready: list[Blob] = []
+        self.ready_bytes = 0
+
+    @property
+    def _is_full(self) -> bool:
+        return self.ready_bytes >= _PACK_BYTES or len(self.ready) >= _PACK_BLOBS
 
     def run(self, splits: Iterable[AssignedSplit[Any] | EndOfInput]) -> Iterator[T]:
         """Reads the splits, and then sends what belongs to the end of the task."""
@@ -106,9 +117,16 @@ class _SourceTask(Generic[T]):
                 yield from self._read(split)
             else:
                 self.reads = True  # nobody gets its rows any more
-        yield from (self.pack(some) for blobs in (self._marks(), self._wakeups()) if (some := list(blobs)))
+        self.ready += [*self._marks(), *self._wakeups()]
+        yield from self._send()
         if self.reads:
             self._count()
+
+    def _send(self) -> Iterator[T]:
+        """What is made of the blobs that are ready."""
+        if self.ready:
+            blobs, self.ready, self.ready_bytes = self.ready, [], 0
+            yield self.pack(blobs)
 
     def _read(self, assigned_split: AssignedSplit[Any]) -> Iterator[T]:
         """Sends the rows of a split on, frame by frame."""
@@ -121,14 +139,15 @@ class _SourceTask(Generic[T]):
             read = time.perf_counter()
             blobs = self._deliver_frame(assigned_split, number, frame, rejects, rows)
             rows += frame.height
-            out = self.pack(blobs) if blobs else None
+            self.ready += blobs
+            self.ready_bytes += sum(blob.size for blob in blobs)
+            out = list(self._send()) if self._is_full else []
             self.figures["read_ms"] += 1000 * (read - start_time)
             self.figures["deliver_ms"] += 1000 * (time.perf_counter() - read)
             if size:
                 self.figures["bytes_read"] = self.size + min(size, bytes_taken() - before)
             self.batch.counters.so_far(self.source.uid, self.figures)
-            if out is not None:
-                yield out
+            yield from out
             start_time = time.perf_counter()
         self.size += size
         if self.size:

@@ -95,7 +95,7 @@ def _streams(ledger: Ledger) -> Iterator[str]:
 
 def _latency(ledger: Ledger) -> Iterator[str]:
     rows = []
-    for cell in ledger.cells("latency"):
+    for cell in sorted(ledger.cells("latency"), key=lambda cell: int(cell.size.replace(",", ""))):
         figures = ledger.medians(cell)
         values = [_number(figures[name]) for name in ("p50 ms", "p99 ms")] if figures else ["", ledger.failure(cell)]
         rows.append((cell.size, cell.peer, *values))
@@ -131,7 +131,8 @@ _GROWTH = {
             "state GiB": "state, GiB",
             "checkpoint GiB": "checkpoint, GiB",
             "start s": "start, s",
-            "peak GiB": "peak, GiB",
+            "private GiB": "memory, GiB",
+            "peak GiB": "with mapped files, GiB",
         },
     ),
     "partitions": (
@@ -200,7 +201,9 @@ def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], l
         means = [_mean([row[1 + len(peers) + i] for row in rows]) for i in range(2 * len(us))]
         rows.append(("geometric mean", *("" for _ in peers), *means, *("" for _ in us)))
     names = [f"{what}{ours.removeprefix(OURS)}" for ours in us for what in ("ratio", "ratio by processor time")]
-    sizes = [f"GiB{ours.removeprefix(OURS)}" for ours in us]
+    has_checkpoints = any("checkpoint MiB" in ledger.medians(cell) for cell in cells if cell.peer in us)
+    unit = "GiB / checkpoint, MiB" if has_checkpoints else "GiB"
+    sizes = [f"{unit}{ours.removeprefix(OURS)}" for ours in us]
     return ("query", *(f"{peer}, rows/s" for peer in peers), *names, *sizes), rows
 
 

@@ -114,7 +114,7 @@ def python_figures(module: str, *arguments: str) -> dict[str, float]:
         if process.wait():
             raise RuntimeError(" / ".join(lines[-3:]).strip())
     figures: dict[str, float] = json.loads(lines[-1])
-    return figures | {"peak GiB": memory.bytes / 2**30}
+    return figures | {"peak GiB": memory.bytes / 2**30, "private GiB": memory.private_bytes / 2**30}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,11 @@ _INTERVAL = 100
 """Milliseconds between two looks at sources that do not say how often."""
 
 
+_FILES = 500
+"""Files of a table in a micro-batch, where the table does not say how many there may be: the first rows of many small
+ones are not to wait for the last."""
+
+
 class Arrivals:
     """The input of a job that does not end.
 
@@ -100,7 +105,7 @@ class _Files(_Input):
         fresh = self._fresh_files()
         if fresh:
             queue = [file for pack in self._packs for file in pack]
-            self._packs = file_packs([*queue, *fresh], self._reader.max_files)
+            self._packs = file_packs([*queue, *fresh], self._reader.max_files, _FILES)
         return file_splits(self._packs.pop(0), self.order, now) if self._packs else []
 
     def _fresh_files(self) -> list[FileEntry]:

@@ -6,6 +6,7 @@ sink. So results, figures and errors are those of a job of Spark.
 
 from __future__ import annotations
 
+import atexit
 import threading
 import time
 import uuid
@@ -80,6 +81,7 @@ class LocalJob(Job):
         self._stopping = threading.Event()
         self._found_nothing = False
         self._metrics.identify(self.job_id, self.job_id)
+        atexit.register(self.stop)
         self._begin()
 
     @property
@@ -182,6 +184,7 @@ class LocalJob(Job):
             source.reader.close()
         self._metrics.close(None)
         self._runs.close()
+        atexit.unregister(self.stop)
 
 
 class _StoppedError(Exception):

@@ -91,18 +91,20 @@ def planned_splits(splits: Sequence[Split], order: str, now: int) -> list[Assign
     return [AssignedSplit(split, f"{order}{n:010d}", now) for n, split in enumerate(splits)]
 
 
-def file_packs(files: Sequence[FileEntry], most: int | None) -> list[list[FileEntry]]:
+def file_packs(files: Sequence[FileEntry], most: int | None, most_small: int | None = None) -> list[list[FileEntry]]:
     """The files of each micro-batch: the older ones first, at least one.
 
     Args:
         files: all of them.
         most: how many a micro-batch may have; None to bound their bytes.
+        most_small: how many it may have where their bytes are bounded; None for any number.
     """
     packs: list[list[FileEntry]] = []
     size = 0
     for file in sorted(files, key=lambda file: (file.modified, file.path)):
         size += file.size
-        fits = len(packs[-1]) < most if most and packs else size <= _BATCH_BYTES
+        few = not packs or most_small is None or len(packs[-1]) < most_small
+        fits = len(packs[-1]) < most if most and packs else size <= _BATCH_BYTES and few
         if packs and fits:
             packs[-1].append(file)
         else:

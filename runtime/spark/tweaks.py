@@ -64,6 +64,12 @@ TWEAKS: dict[str, Tweak] = {
         "7 % of planning in the first 200 micro-batches, more later",
         settings={"spark.sql.streaming.fileSource.log.cleanupDelay": "0"},
     ),
+    "file-tasks": Tweak(
+        "looks at each file of a micro-batch in a task of its own, if there are more than 32",
+        "looks at them in eight tasks",
+        "0.3 s instead of 4.5 s for a micro-batch of 2,000 files",
+        settings={"spark.sql.sources.parallelPartitionDiscovery.parallelism": "8"},
+    ),
     "broadcast-blocks": Tweak(
         "allocates 4 MB for each of the four small broadcasts of a micro-batch",
         "allocates 64 KB",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -26,6 +28,7 @@ from stateplan.session.jobs import Jobs
 from stateplan.session.results import TableResult
 from tests.runtime.sessions_here import SparkError, job_of, refuse_spark, session, table, until, write
 
+ROOT = Path(__file__).resolve().parents[2]
 LIMIT = "table.exec.local.max-input-size"
 LOOK = {"source.monitor-interval": "10 ms"}
 
@@ -194,6 +197,17 @@ def test_a_backlog_does_not_wait(tmp_path: Path) -> None:
     job_of(rows.result).stop()
 
 
+def test_the_first_of_many_files_do_not_wait_for_the_last(tmp_path: Path) -> None:
+    for number in range(1_100):
+        write(tmp_path / "in" / f"{number}.json", {"v": 1})
+        os.utime(tmp_path / "in" / f"{number}.json", (1_000 + number,) * 2)
+    env = session()
+    table(env, "t", "v INT", tmp_path / "in", **{"source.monitor-interval": "1 h"})
+    rows = Rows(env.execute_sql("SELECT SUM(v) FROM t"))
+    assert rows.next(5) == [("+I", (500,)), ("-U", (500,)), ("+U", (1_000,)), ("-U", (1_000,)), ("+U", (1_100,))]
+    job_of(rows.result).stop()
+
+
 def test_a_job_that_waits_stops_at_once(tmp_path: Path) -> None:
     env = session()
     table(env, "t", "v INT", tmp_path, **{"source.monitor-interval": "1 h"})
@@ -267,6 +281,24 @@ def test_generated_rows_come_at_their_rate(tmp_path: Path) -> None:
     until(lambda: job.progress.rows_in >= 100, "rows have been made")
     assert job.progress.rows_in <= 200 * (job.progress.seconds + 1)
     job.stop()
+
+
+def test_a_program_that_ends_stops_its_jobs() -> None:
+    code = """
+import time
+from stateplan import TableEnvironment
+env = TableEnvironment.create()
+env.execute_sql("CREATE TABLE made (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100000')")
+env.execute_sql("CREATE TABLE printed (n BIGINT) WITH ('connector' = 'print')")
+job = env.execute_sql("INSERT INTO printed SELECT n FROM made").job
+while not job.progress.rows_out:
+    time.sleep(0.01)
+print("the end")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("the end") == 1
+    assert all(line == "the end" or line.startswith("+I[") for line in done.stdout.splitlines())
 
 
 # ---- what goes wrong ---------------------------------------------------------------------------------------------
