@@ -17,7 +17,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -67,7 +67,7 @@ def of_files(peer: Peer, work: Path) -> dict[str, float]:
 
 def _run_keys(keys: int, work: Path) -> dict[str, float]:
     write_files(work / "input", inputs(keys, keys // _BATCHES))
-    records = _records(work)
+    records = _records(work / "input", _with_checkpoint(work))
     first, last = (tenth[1:] for tenth in (records[: len(records) // 10 + 1], records[-len(records) // 10 - 1 :]))
     stored = sum(file.stat().st_size for file in (work / "checkpoint").rglob("*") if file.is_file())
     speeds = [_rows(tenth) / _seconds(tenth) for tenth in (first, last)]
@@ -85,14 +85,17 @@ def _run_keys(keys: int, work: Path) -> dict[str, float]:
 def _run_start(keys: int, work: Path) -> dict[str, float]:
     path = work / "input" / "part-99999.parquet"
     pl.DataFrame({"k": [0, keys], "v": [0, 0]}, schema={"k": pl.Int64, "v": pl.Int64}).write_parquet(path)
-    record = _records(work)[-1]
+    record = _records(work / "input", _with_checkpoint(work))[-1]
     return {"committed": (record.started + record.ms) / 1000}
 
 
-def _records(work: Path) -> Sequence[BatchMetrics]:
-    """The micro-batches of a run that ends with its input."""
-    options = {"execution.checkpointing.dir": str(work / "checkpoint"), "execution.memory.total": _MEMORY}
-    environment = session(work / "input", "k BIGINT, v BIGINT", "k BIGINT, v BIGINT", options)
+def _with_checkpoint(work: Path) -> dict[str, str]:
+    return {"execution.checkpointing.dir": str(work / "checkpoint"), "execution.memory.total": _MEMORY}
+
+
+def _records(data: Path, options: Mapping[str, str]) -> Sequence[BatchMetrics]:
+    """The micro-batches of a deduplication that ends with its input."""
+    environment = session(data, "k BIGINT, v BIGINT", "k BIGINT, v BIGINT", options)
     job = environment.execute_sql(QUERIES["dedup"]).job
     assert job is not None
     job.wait()
@@ -110,13 +113,10 @@ def _seconds(records: Sequence[BatchMetrics]) -> float:
 def _run_partitions(number: int, work: Path) -> dict[str, float]:
     options = {"parallelism.default": str(number)}
     write_files(work / "many" / "input", inputs(1_600_000, 400_000))
-    environment = session(work / "many" / "input", "k BIGINT, v BIGINT", "k BIGINT, v BIGINT", options)
-    job = environment.execute_sql(QUERIES["dedup"]).job
-    assert job is not None
-    job.wait()
+    records = _records(work / "many" / "input", options)
     progress, _ = measure(20, 10, options, work / "few")
     fixed = statistics.median(one["durationMs"]["triggerExecution"] for one in progress)
-    return {"rows/s": _rows(job.metrics[1:]) / _seconds(job.metrics[1:]), "ten rows ms": fixed}
+    return {"rows/s": _rows(records[1:]) / _seconds(records[1:]), "ten rows ms": fixed}
 
 
 def main(what: str, number: str, folder: str) -> None:

@@ -17,7 +17,6 @@ from stateplan.runtime.local.splits import BatchInput, clock_now, file_packs, fi
 _INTERVAL = 100
 """Milliseconds between two looks at sources that do not say how often."""
 
-
 _FILES = 500
 """Files of a table in a micro-batch, where the table does not say how many there may be: the first rows of many small
 ones are not to wait for the last."""
@@ -30,13 +29,14 @@ class Arrivals:
         graph: the job graph. Its tables follow the clock of the machine.
 
     Attributes:
-        interval: seconds between two looks.
+        interval: seconds between two looks. Each source is looked at as often as it says.
     """
 
     def __init__(self, graph: JobGraph) -> None:
         readers = [source.reader for source in graph.sources]
-        intervals = [reader.interval for reader in readers if not reader.bounded]
-        self.interval = min(_INTERVAL if interval is None else interval for interval in intervals) / 1000
+        self._intervals = [(_INTERVAL if reader.interval is None else reader.interval) / 1000 for reader in readers]
+        self.interval = min(self._intervals[index] for index, reader in enumerate(readers) if not reader.bounded)
+        self._due = [0.0] * len(readers)
         self._names = [source.name for source in graph.sources]
         self._inputs = [_input_of(reader, f"{index:04d}/") for index, reader in enumerate(readers)]
 
@@ -47,9 +47,13 @@ class Arrivals:
 
     def look(self) -> BatchInput | None:
         """The next micro-batch; None if nothing has arrived. Raises StateplanError, a table that cannot be read."""
-        now = clock_now()
+        now, at = clock_now(), time.monotonic()
         splits: dict[int, Sequence[AssignedSplit[Any]]] = {}
         for index, some in enumerate(self._inputs):
+            if at < self._due[index] and not some.has_more:
+                continue
+            # Half an interval less: looks are never exactly on time.
+            self._due[index] = at + self._intervals[index] - self.interval / 2
             try:
                 new_splits = some.take(now)
             except StateplanError as error:

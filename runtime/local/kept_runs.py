@@ -49,6 +49,7 @@ class KeptRuns(RunCache):
                 self.folder = self.folder or scratch("state")
                 self._paths[run] = self.folder / f"{run}.arrow"
         rows = super().add(run, self._paths.get(run), data)
+        self.unwritten = 0  # counts runs that would have to be read from a state store again
         if run in self._runs_in_memory:
             self._paths.pop(run, None)
         return rows

@@ -153,13 +153,7 @@ def test_splits_of_several_partitions_one_after_another(kafka: Kafka) -> None:
 def test_planning_starts_without_what_reading_needs(kafka: Kafka) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, VALUES[:7], partition=1)
-    options = {
-        "connector": "kafka",
-        "topic": topic,
-        "properties.bootstrap.servers": kafka.servers,
-        "format": "json",
-        "scan.startup.mode": "earliest-offset",
-    }
+    options = kafka.json_table(topic)
     fields = (("a", parse_type("INT")),)
     table = SourceTable("t", find_connector(options), options, fields, find_format(options, "source"), projection=(0,))
     source = find_connector(options).source(table)

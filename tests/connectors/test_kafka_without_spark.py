@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from stateplan.runtime.job import Job
 from stateplan.runtime.local.job import LocalJob
 from stateplan.session.environment import TableEnvironment
-from tests.runtime.sessions_here import job_of, refuse_spark, session, until
+from tests.runtime.sessions_here import create, job_of, refuse_spark, session, until
 from tests.support.kafka import SILENT, Kafka
 
 
@@ -20,16 +20,7 @@ def no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def topic_table(env: TableEnvironment, kafka: Kafka, topic: str, columns: str, **more: str) -> None:
-    options = {
-        "connector": "kafka",
-        "topic": topic,
-        "properties.bootstrap.servers": kafka.servers,
-        "format": "json",
-        "scan.startup.mode": "earliest-offset",
-        **more,
-    }
-    with_options = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
-    env.execute_sql(f"CREATE TABLE t ({columns}) WITH ({with_options})")
+    create(env, "t", columns, {**kafka.json_table(topic), **more})
 
 
 def committed_offset(kafka: Kafka, group: str, topic: str) -> int:

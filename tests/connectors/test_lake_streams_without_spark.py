@@ -9,7 +9,7 @@ import pytest
 
 from stateplan.runtime.local.job import LocalJob
 from tests.connectors import iceberg_tables
-from tests.runtime.sessions_here import refuse_spark, session
+from tests.runtime.sessions_here import create, refuse_spark, session
 from tests.support import delta
 
 
@@ -33,8 +33,7 @@ def test_rows_are_seen_as_they_come(lake: str, tmp_path: Path) -> None:
     append(tmp_path, (3, "a"))
     options = (delta if lake == "delta" else iceberg_tables).options(tmp_path, **more)
     env = session()
-    with_options = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
-    env.execute_sql(f"CREATE TABLE t (k BIGINT, v STRING) WITH ({with_options})")
+    create(env, "t", "k BIGINT, v STRING", options)
     result = env.execute_sql("SELECT v, SUM(k) FROM t GROUP BY v")
     assert isinstance(result.job, LocalJob)
     table: dict[object, object] = {}

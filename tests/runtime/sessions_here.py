@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,10 @@ def write(path: Path, *rows: dict[str, Any]) -> Path:
 def table(
     env: TableEnvironment, name: str, columns: str, path: Path, connector: str = "filesystem", **more: str
 ) -> None:
-    options = {"connector": connector, "path": str(path), "format": "json", **more}
+    create(env, name, columns, {"connector": connector, "path": str(path), "format": "json", **more})
+
+
+def create(env: TableEnvironment, name: str, columns: str, options: Mapping[str, str]) -> None:
     with_options = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
     env.execute_sql(f"CREATE TABLE {name} ({columns}) WITH ({with_options})")
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import DataError, OptionError, RunError
 from stateplan.runtime.job import Job, JobStatus
+from stateplan.runtime.local import arrivals
 from stateplan.runtime.local import job as local_job
 from stateplan.runtime.local.job import LocalJob
 from stateplan.runtime.local.kept_runs import KeptRuns
@@ -208,6 +209,24 @@ def test_the_first_of_many_files_do_not_wait_for_the_last(tmp_path: Path) -> Non
     job_of(rows.result).stop()
 
 
+def test_each_table_is_looked_at_as_often_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[object] = []
+    look = arrivals._Files.take
+
+    def take(files: arrivals._Files, now: int) -> Any:
+        looks.append(now)
+        return look(files, now)
+
+    monkeypatch.setattr(arrivals._Files, "take", take)
+    env = session()
+    streams(env, tmp_path)
+    table(env, "seldom", "n BIGINT", tmp_path / "rows", **{"source.monitor-interval": "1 h"})
+    job = job_of(env.execute_sql("SELECT COUNT(*) FROM (SELECT n FROM endless UNION ALL SELECT n FROM seldom)"))
+    until(lambda: job.progress.batch >= 3, "rows of the other table have been read")
+    assert len(looks) == 1
+    job.stop()
+
+
 def test_a_job_that_waits_stops_at_once(tmp_path: Path) -> None:
     env = session()
     table(env, "t", "v INT", tmp_path, **{"source.monitor-interval": "1 h"})
@@ -395,6 +414,26 @@ def wait_for(job: Job, rows: int) -> None:
     """Waits until each table of a job has read so many rows."""
     tables = sum(operator.kind == "source" for operator in job.view.info.operators)
     until(lambda: job.progress.rows_in == rows * tables and job.is_idle, "all rows have been read")
+
+
+def test_state_that_disk_does_not_take_stays_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_job, "KeptRuns", lambda: KeptRuns(0))
+    monkeypatch.setattr("stateplan.runtime.local.kept_runs._SMALL", 0)
+    monkeypatch.setattr(KeptRuns, "_make_room", _refuse_space)
+    notes: list[str] = []
+    env = session(console=notes.append)
+    table(env, "t", "k INT", tmp_path / "in", **LOOK)
+    (tmp_path / "in").mkdir()
+    rows = Rows(env.execute_sql("SELECT k, COUNT(*) FROM t GROUP BY k"))
+    for number in range(3):
+        arrive(tmp_path / "in", f"{number}.json", {"k": 1})
+        assert rows.next(1 + (number > 0))[-1][1] == (1, number + 1)
+    job_of(rows.result).stop()
+    assert notes == []
+
+
+def _refuse_space(*_: object) -> None:
+    raise OSError(28, "No space left on device")
 
 
 def test_large_state_is_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

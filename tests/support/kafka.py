@@ -73,6 +73,16 @@ class Kafka:
         """What tables have as ``properties.bootstrap.servers``."""
         return f"127.0.0.1:{self.port}"
 
+    def json_table(self, topic: str) -> dict[str, str]:
+        """The options of a table over a topic, from its first message."""
+        return {
+            "connector": "kafka",
+            "topic": topic,
+            "properties.bootstrap.servers": self.servers,
+            "format": "json",
+            "scan.startup.mode": "earliest-offset",
+        }
+
     def start(self) -> None:
         """Starts it, and waits until it answers."""
         package = find_spec("noida_db")
