@@ -50,7 +50,7 @@ _EXPANSION = 4
 _HEAP_PER_BYTE = 3
 """The same of Spark's heap, which passes blobs of rows on, for each byte of a micro-batch."""
 
-_ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
+ROCKSDB = "spark.sql.streaming.stateStore.rocksdb."
 _LEAST_ROCKSDB = 16
 """MiB below which RocksDB does little else than flush."""
 
@@ -112,7 +112,7 @@ def task_bytes(options: Mapping[str, str], most: int) -> int:
 def rocksdb_settings(options: Mapping[str, str]) -> dict[str, str]:
     """Spark's settings that bound the memory of RocksDB."""
     mebibytes = max(_LEAST_ROCKSDB, _size(options, MANAGED) // 2 >> 20)
-    return {f"{_ROCKSDB}boundedMemoryUsage": "true", f"{_ROCKSDB}maxMemoryUsageMB": str(mebibytes)}
+    return {f"{ROCKSDB}boundedMemoryUsage": "true", f"{ROCKSDB}maxMemoryUsageMB": str(mebibytes)}
 
 
 def cache_settings(options: Mapping[str, str], tell: Callable[[str], None], is_shared: bool = True) -> CacheSettings:

@@ -57,6 +57,7 @@ _SIGNS = (
     "Illegal unquoted character",
     "Illegal character",
     "RocksDBException",
+    ".sst",
     "MalformedInputException",
     "OutOfMemoryError",
     "STATE_STORE_INCORRECT_NUM_PREFIX_COLS_FOR_PREFIX_SCAN",

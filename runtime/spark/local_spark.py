@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 CLASSES = {
     "local-files": "LocalFiles",
     "rule-counts": "RuleCounts",
+    "state-bytes": "StateBytes",
     "session-options": "SessionOptions",
     "hadoop-defaults": "HadoopDefaults",
     "stored-state": "StoredState",
@@ -30,7 +31,7 @@ _OF_QUERIES = ("session-options", "hadoop-defaults", "idle-heap")
 """Tweaks of each query. The start of a query undoes the first two: Spark creates a session for it, which changes the
 options of threads without a session; and Hadoop reads its defaults again when it loads certain classes."""
 
-_ADAPTED = ("rule-counts", "local-files", *_OF_QUERIES)
+_ADAPTED = ("rule-counts", "state-bytes", "local-files", *_OF_QUERIES)
 """The tweaks of :func:`adapt` that have a class, in their order."""
 
 _SESSION = "org.apache.spark.sql.classic.SparkSession"
@@ -51,7 +52,8 @@ def adapt(spark: SparkSession, tweaks: Tweaks) -> None:
     """Sets up a Spark on this machine that was started for the job."""
     if spark.conf.get("spark.ui.enabled") == "false":
         tweaks.attempt("ui-listeners", _forget_pages, spark)
-    tweaks.attempt("rule-counts", _count_no_rules, spark)
+    for name in ("rule-counts", "state-bytes"):
+        tweaks.attempt(name, _adapt_with, spark, name)
     tweaks.attempt("local-files", _use_files, spark)
     classes = {name: tweaks.attempt(name, compiled, spark, name) for name in _OF_QUERIES}
     _adapted.clear()
@@ -75,19 +77,15 @@ def filter_log(spark: SparkSession, tweaks: Tweaks) -> None:
     """Keeps failures that a job raises in Python, with a code, out of the log of a Spark that the user started."""
     if spark.sparkContext.applicationId not in _guests:
         _guests.add(spark.sparkContext.applicationId)
-        tweaks.attempt("coded-failures", _filter_log, spark)
-
-
-def _filter_log(spark: SparkSession) -> None:
-    compiled(spark, "coded-failures").newInstance().adapt(_java(spark))
+        tweaks.attempt("coded-failures", _adapt_with, spark, "coded-failures")
 
 
 def _set_up_query(spark: SparkSession, ours: Any) -> None:
     ours.newInstance().adapt(_java(spark))
 
 
-def _count_no_rules(spark: SparkSession) -> None:
-    compiled(spark, "rule-counts").newInstance().adapt(_java(spark))
+def _adapt_with(spark: SparkSession, tweak: str) -> None:
+    compiled(spark, tweak).newInstance().adapt(_java(spark))
 
 
 def _java(spark: SparkSession) -> Any:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from stateplan.common.errors import RunError
@@ -31,6 +31,7 @@ from stateplan.runtime.spark.jvm_loss import expect_end, forget_dead_jvm, is_of_
 from stateplan.runtime.spark.launch import check_environment, environment, launch, submit_arguments
 from stateplan.runtime.spark.local_spark import adapt, compile_ahead, forget_classes
 from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, master_error, watch_log
+from stateplan.runtime.spark.tweak_settings import probe, tweak_settings, worker_variables
 from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks, reason
 from stateplan.runtime.spark.worker_python import serve_forks, worker_python
 
@@ -73,9 +74,6 @@ _FIRST = ("spark-core", "spark-sql", "spark-catalyst", "spark-common-utils", "sc
 _FILES = ("spark.jars", "spark.submit.pyFiles", "spark.files", "spark.archives")
 _FETCHED = (*_FILES, "spark.jars.packages")
 """Settings with places that Spark fetches something from when it starts."""
-
-_WORKER_ENV = "spark.executorEnv."
-"""What settings of environment variables of workers begin with."""
 
 _LOG = "spark.log"
 
@@ -331,13 +329,13 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
     python = (
         settings.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or conf.get("spark.pyspark.python")
     )
-    settings_by_tweak = _tweak_settings(tweaks)
+    settings_by_tweak = tweak_settings(tweaks)
     tweaked = dict(pair for part in settings_by_tweak.values() for pair in part.items())
     if local:
         if python is None and adaptable:
             python = tweaks.attempt("worker-python", worker_python, python_path)
             if python is not None:
-                serve_forks(python, tweaks, variables=_worker_variables(tweaked | settings))
+                serve_forks(python, tweaks, variables=worker_variables(tweaked | settings))
         settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
     name = options.get("pipeline.name", "stateplan")
     everything = {**tweaked, **settings}
@@ -368,27 +366,12 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
             raise
     _ours[spark.sparkContext.applicationId] = settings
     expect_end(spark.sparkContext)
-    _probe(spark, settings_by_tweak, settings, tweaks)
+    probe(spark, settings_by_tweak, settings, tweaks)
     if adaptable:
         adapt(spark, tweaks)
     if not local:
         tweaks.attempt("lost-hosts", hosts.watch, spark.sparkContext, options)
     return spark
-
-
-def _probe(
-    spark: SparkSession, settings_by_tweak: Mapping[str, Mapping[str, str]], settings: Mapping[str, str], tweaks: Tweaks
-) -> None:
-    """Takes back the settings of tweaks that do not work, except those of the user."""
-    for name, tweak_settings in settings_by_tweak.items():
-        if not tweaks.works(name, _probe_settings, spark, tweak_settings):
-            for key in tweak_settings.keys() - settings.keys():
-                if key.startswith("spark.sql."):
-                    spark.conf.unset(key)
-
-
-def _worker_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    return {k.removeprefix(_WORKER_ENV): v for k, v in settings.items() if k.startswith(_WORKER_ENV)}
 
 
 def _import_ahead() -> None:
@@ -493,23 +476,6 @@ def _installed_in() -> Path:
     spec = find_spec("stateplan")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).parent.parent
-
-
-def _tweak_settings(tweaks: Tweaks) -> dict[str, Mapping[str, str]]:
-    """The settings of the tweaks that are settings."""
-    return {name: tweak.settings for name, tweak in TWEAKS.items() if tweak.settings and tweaks.on(name)}
-
-
-def _probe_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Fails for a setting that Spark does not know, or the name of a class that it does not have."""
-    jvm: Any = spark.sparkContext._jvm  # noqa: SLF001 - PySpark has no other way to the JVM
-    for key, value in settings.items():
-        if key.startswith(_WORKER_ENV):
-            continue
-        if value.startswith("org."):
-            jvm.java.lang.Class.forName(value)
-        elif jvm.org.apache.spark.internal.config.ConfigEntry.findEntry(key) is None:
-            raise ValueError(f"it has no setting '{key}'")
 
 
 def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:

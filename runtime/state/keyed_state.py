@@ -144,12 +144,17 @@ class KeyedState:
         self._tables = tuple(tables)
         self._place = place
         self.time = EventTime()
+        self._merges_waited = False
         self._others: dict[str, list[RunInfo]] = self._read_manifest()
         self._runs = {t.name: RunList(t, self._others.pop(t.name, []), self._parts) for t in self._tables}
         self._lost_rows = {} if audited is None else {t.name: self._audited(t, audited) for t in self._tables}
         for part in (part for runs in self._lists for part in runs.parts):
             if part.version != version and part.version not in former_columns:
                 raise CheckpointError("CKPT010", where=place, found=part.version, wanted=version, part="version")
+        # A job that starts reads what its first rows need. Merges, which read more, wait for the next micro-batch; but
+        # not twice in succession, in jobs of a single micro-batch.
+        first_visit = self._parts.first_visit()
+        self._merges_wait = first_visit and not self._merges_waited and any(runs.parts for runs in self._lists)
         self._parts.tidy({part.id for runs in self._lists for part in runs.parts})
         self._before = self._sizes()
         self._is_dirty = False
@@ -182,6 +187,7 @@ class KeyedState:
                 runs[name] = [RunInfo(*entry) for entry in entries]
                 if "version" in data:  # of earlier lists of runs: that of all of them
                     runs[name] = [info._replace(version=int(data["version"])) for info in runs[name]]
+            self._merges_waited = bool(data.get("waited"))
             if "time" in data:
                 self.time = EventTime.from_json(data["time"])
         except (ValueError, KeyError, TypeError) as cause:
@@ -236,7 +242,13 @@ class KeyedState:
         if fresh is not None:
             runs.append(fresh)
             self._is_dirty = True
-        self._is_dirty |= runs.tend(now, ttl)
+        self._tend(table, now, ttl)
+
+    def _tend(self, table: StateTable, now: int, ttl: int) -> None:
+        """Continues with merges, unless they wait."""
+        if self._merges_wait:
+            return
+        self._is_dirty |= self._runs[table.name].tend(now, ttl)
         if table.name in self._lost_rows:
             self._is_dirty |= self._lost_rows[table.name].tend(now, ttl)
 
@@ -270,11 +282,8 @@ class KeyedState:
         self._end_of_audit()
         clocks = [expiry_clock(config, now, self.time.watermark) for config in ttl]
         for table in self._tables:
-            runs = self._runs[table.name]
-            self._is_dirty |= runs.drop_expired(*clocks[table.slot])
-            self._is_dirty |= runs.tend(*clocks[table.slot])
-            if table.name in self._lost_rows:
-                self._is_dirty |= self._lost_rows[table.name].tend(*clocks[table.slot])
+            self._is_dirty |= self._runs[table.name].drop_expired(*clocks[table.slot])
+            self._tend(table, *clocks[table.slot])
         self.flush()
 
     def step(
@@ -344,6 +353,8 @@ class KeyedState:
             data["tables"] = {**{n: runs.parts for n, runs in self._runs.items()}, **lost_parts, **self._others}
             if self.time.since is not None:
                 data["time"] = self.time.to_json()
+            if self._merges_wait:
+                data["waited"] = True
             self._store.set_manifest(json.dumps(data, separators=(",", ":")))
             self._is_dirty = False
         self._note()

@@ -177,6 +177,16 @@ class OwnedCache:
         self._owner = hashlib.sha1(owner.encode(), usedforsecurity=False).hexdigest()[:16]
         self._folder = cache.folder / self._owner if cache.folder is not None else None
 
+    def first_visit(self) -> bool:
+        """Whether nothing of the key group has been read on this host yet: its folder is made now."""
+        try:
+            if self._folder is not None:
+                self._folder.mkdir(parents=True)
+                return True
+        except OSError:  # it exists, or cannot be made
+            pass
+        return False
+
     def _path(self, run: str) -> Path | None:
         return self._folder / f"{run}.arrow" if self._folder is not None else None
 

@@ -159,6 +159,10 @@ class Parts:
             "CKPT012", id=info.id, name=table.name, where=self._place, why=why, expected=expectation, hint=_RESTORE
         )
 
+    def first_visit(self) -> bool:
+        """See :meth:`OwnedCache.first_visit`."""
+        return self._cache.first_visit()
+
     def tidy(self, current: Collection[str]) -> None:
         """Now and then, removes files on local disk of runs that are not ``current``."""
         self._cache.tidy(current)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pyspark.serializers import CPickleSerializer
 
 from stateplan.runtime.spark.local_spark import adapt_query
 from stateplan.runtime.spark.tweaks import Tweaks
@@ -50,6 +51,37 @@ def test_a_damaged_file_is_still_noticed(spark: SparkSession, tmp_path: Path) ->
     (tmp_path / "file").write_bytes(b"statf")
     with pytest.raises(Py4JJavaError, match="ChecksumException"):
         files(spark).open(path).read()
+
+
+@pytest.mark.parametrize(("name", "is_linked"), [("000008-1.sst", True), ("1_a.zip", False)])
+def test_tables_of_a_state_store_are_linked(spark: SparkSession, tmp_path: Path, name: str, is_linked: bool) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    source, target = tmp_path / name, tmp_path / "working copy"
+    source.write_bytes(b"state")
+    files(spark).copyToLocalFile(*(jvm.org.apache.hadoop.fs.Path(str(path)) for path in (source, target)))
+    assert target.read_bytes() == b"state"
+    assert target.samefile(source) == is_linked
+
+
+def test_tables_are_copied_where_they_cannot_be_linked(spark: SparkSession, tmp_path: Path) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    source, target = tmp_path / "000008-1.sst", tmp_path / "working copy"
+    source.write_bytes(b"state")
+    target.write_bytes(b"of before")
+    files(spark).copyToLocalFile(*(jvm.org.apache.hadoop.fs.Path(str(path)) for path in (source, target)))
+    assert target.read_bytes() == b"state"
+    assert not target.samefile(source)
+
+
+@pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000])
+def test_bytes_of_state_reach_python_as_they_are(spark: SparkSession, size: int) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    data = bytes(number % 256 for number in range(size))
+    wrapper = getattr(jvm.org.apache.spark.sql.execution.python, "EvaluatePython$BytesWrapper")
+    pair = jvm.java.util.ArrayList([wrapper(data), wrapper(data[::-1])])
+    pickled = bytes(jvm.net.razorvine.pickle.Pickler().dumps(pair))
+    assert CPickleSerializer().loads(pickled) == [data, data[::-1]]
+    assert pickled.count(b"bytes") == 0
 
 
 def test_tasks_are_not_sent_the_defaults_of_yarn_and_mapreduce(spark: SparkSession) -> None:

@@ -4,6 +4,7 @@ written."""
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -47,16 +48,22 @@ def test_a_stored_frame_holds_no_text_but_its_own(dtype: pl.DataType) -> None:
     assert file.num_record_batches == 1 and few.equals(pl.DataFrame(pl.from_arrow(file.read_all())))
 
 
+def step(store: MemoryRunStore, cache: RunCache, number: int) -> KeyedState:
+    """Writes 100 rows."""
+    state = KeyedState(store, cache, [POINT], "dedup[3], key group 1")
+    rows = pl.DataFrame({"k": range(number * 50, number * 50 + 100)}).with_columns(
+        pl.lit(number, dtype=pl.Int64).alias("v"), pl.lit(number, dtype=pl.Int64).alias("@t")
+    )
+    state.lookup(POINT, rows.select("k"), number, 0)
+    state.write(POINT, rows, None, number, 0)
+    state.flush()
+    return state
+
+
 def run_state(store: MemoryRunStore, cache: RunCache, steps: int) -> list[tuple[Any, ...]]:
     """Writes 100 rows in each step and reads all rows back, all but the last through this process only."""
     for n in range(steps):
-        state = KeyedState(store, cache, [POINT], "dedup[3], key group 1")
-        rows = pl.DataFrame({"k": range(n * 50, n * 50 + 100)}).with_columns(
-            pl.lit(n, dtype=pl.Int64).alias("v"), pl.lit(n, dtype=pl.Int64).alias("@t")
-        )
-        state.lookup(POINT, rows.select("k"), n, 0)
-        state.write(POINT, rows, None, n, 0)
-        state.flush()
+        step(store, cache, n)
     state = KeyedState(store, cache, [POINT], "dedup[3], key group 1")
     return sorted(state.lookup(POINT, pl.DataFrame({"k": range(steps * 50 + 100)}), steps, 0).rows())
 
@@ -182,6 +189,33 @@ def test_a_damaged_file_on_local_disk_does_not_matter(tmp_path: Path, expected: 
 def run_state_again(store: MemoryRunStore, cache: RunCache) -> list[tuple[Any, ...]]:
     state = KeyedState(store, cache, [POINT], "dedup[3], key group 1")
     return sorted(state.lookup(POINT, pl.DataFrame({"k": range(1100)}), 20, 0).rows())
+
+
+def test_merges_wait_for_the_second_micro_batch_of_a_start(tmp_path: Path, expected: list[tuple[Any, ...]]) -> None:
+    store, merged = MemoryRunStore(), list[int]()
+    for start in range(4):
+        cache = RunCache(str(tmp_path / str(start)))
+        for n in range(5 * start, 5 * start + 5):
+            state = step(store, cache, n)
+            merged.append(state.stats.merged_rows)
+    assert run_state_again(store, RunCache(None)) == expected
+    # Eight runs become one. The second time, the eighth comes in the first micro-batch of a start.
+    assert [n for n, rows in enumerate(merged) if rows] == [7, 16]
+
+
+def test_merges_do_not_wait_for_ever_in_jobs_of_one_micro_batch(tmp_path: Path) -> None:
+    store = MemoryRunStore()
+    merged = [step(store, RunCache(str(tmp_path / str(n))), n).stats.merged_rows for n in range(40)]
+    assert [n for n, rows in enumerate(merged) if rows] == [8, 16, 24, 32]
+    assert len(json.loads(store.text or "")["tables"]["point"]) < 12
+
+
+def test_merges_do_not_wait_where_local_disk_takes_no_runs(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for folder in (None, str(tmp_path / "file")):
+        store = MemoryRunStore()
+        merged = [step(store, RunCache(folder), n).stats.merged_rows for n in range(8)]
+        assert [n for n, rows in enumerate(merged) if rows] == [7]
 
 
 def test_the_user_is_told_once() -> None:

@@ -22,8 +22,9 @@ from stateplan.common.errors import OptionError
 from stateplan.runtime.spark import collect, hosts, local_spark, session, state_messages, tweaks
 from stateplan.runtime.spark.local_spark import adapt, adapt_query, compiled
 from stateplan.runtime.spark.query import _RUN_DATA, _RUN_ID
-from stateplan.runtime.spark.session import _of_this_machine, _probe_settings, _tweak_settings, _worker_variables
+from stateplan.runtime.spark.session import _of_this_machine
 from stateplan.runtime.spark.state_messages import update_value
+from stateplan.runtime.spark.tweak_settings import probe_settings, tweak_settings, worker_variables
 from stateplan.runtime.spark.tweaks import KEPT_MEMORY, OFF, TWEAKS, Tweaks
 from tests.runtime.spark_tweaks import EXPECTED, TAKEN, Patch, _fails, class_is_missing, results
 
@@ -78,8 +79,8 @@ def set_up(spark: SparkSession, said: list[str]) -> Tweaks:
     made = Tweaks({}, said.append)
     _of_this_machine(made, lasting=False)
     made.attempt("worker-python", session.worker_python, "")
-    for name, settings in _tweak_settings(made).items():
-        made.works(name, _probe_settings, spark, settings)
+    for name, settings in tweak_settings(made).items():
+        made.works(name, probe_settings, spark, settings)
     adapt(spark, made)
     adapt_query(spark, made)
     made.works("state-messages", state_messages.probe)
@@ -294,11 +295,11 @@ def test_a_worker_stores_the_same_with_short_messages() -> None:
 
 
 def test_variables_of_workers_are_those_of_the_tweak_or_of_the_user() -> None:
-    settings = _tweak_settings(Tweaks({}))[KEPT_MEMORY]
+    settings = tweak_settings(Tweaks({}))[KEPT_MEMORY]
     own = {"spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "1"}
-    assert _worker_variables({**settings, **own})["MALLOC_TRIM_THRESHOLD_"] == "1"
-    assert _worker_variables(settings)["MALLOC_MMAP_THRESHOLD_"] == str(32 << 20)
-    assert KEPT_MEMORY not in _tweak_settings(Tweaks({OFF: KEPT_MEMORY}))
+    assert worker_variables({**settings, **own})["MALLOC_TRIM_THRESHOLD_"] == "1"
+    assert worker_variables(settings)["MALLOC_MMAP_THRESHOLD_"] == str(32 << 20)
+    assert KEPT_MEMORY not in tweak_settings(Tweaks({OFF: KEPT_MEMORY}))
 
 
 def test_a_tweak_is_turned_off() -> None:
