@@ -2,12 +2,13 @@
 
     python -m benchmarks.survey [--folder DIR] [--only "PART;..."] [--peers "NAME;..."] [--cases "NAME;..."]
         [--rounds 1] [--orders 2000000] [--long 10000000] [--nexmark FOLDER] [--events 1000000] [--patience 600]
-        [--minutes 600]
+        [--minutes 600] [--seconds 60]
 
-Parts: commands, first row, idle memory, latency, three levels, growth, queries, shapes, nexmark, sustained. Every
-measurement is a line in ``DIR/records.jsonl``. What is there is not measured again, so the same command goes on where
-it ended. Before each, the survey waits until the machine is quiet, at most ``--patience`` seconds, and notes its load.
-Engines run one after another, all of them on one case before the next. After ``--minutes``, it begins nothing more.
+Parts: commands, first row, idle memory, latency, topics, three levels, growth, queries, shapes, nexmark, sustained.
+Every measurement is a line in ``DIR/records.jsonl``. What is there is not measured again, so the same command goes on
+where it ended. Before each, the survey waits until the machine is quiet, at most ``--patience`` seconds, and notes its
+load. Engines run one after another, all of them on one case before the next. After ``--minutes``, it begins nothing
+more. ``--seconds`` is how long rows arrive in a topic.
 
 ``--nexmark`` names a folder with Nexmark's queries (``sql/q*.sql``, ``sql/tables_nested.sql``) and a generator of its
 events (``gen.py``); without it, that part is left out. Flink and Pathway are installed at their first use. The page is
@@ -25,7 +26,7 @@ import typer
 
 from benchmarks.harness import run, work_folder
 from benchmarks.run import QUERIES, write_report
-from benchmarks.survey import growth, scripts, streams, three_levels
+from benchmarks.survey import growth, scripts, streams, three_levels, topics
 from benchmarks.survey.commands import COMMANDS, command_time
 from benchmarks.survey.ledger import Cell, Ledger, wait_until_quiet
 from benchmarks.survey.page import plots, sections
@@ -41,6 +42,7 @@ PARTS = (
     "first row",
     "idle memory",
     "latency",
+    "topics",
     "three levels",
     "queries",
     "shapes",
@@ -69,6 +71,16 @@ def stream_cells() -> Iterator[tuple[Cell, Measure, Setup]]:
             yield cell, partial(streams.latency, peer, rate=rate), peer.setup
 
 
+def topic_cells(seconds: float) -> Iterator[tuple[Cell, Measure, Setup]]:
+    """The parts about Kafka; the latency of ``seconds`` of rows."""
+    for name, in_spark in (("stateplan", True), ("stateplan, without Spark", False)):
+        for number in topics.PARTITIONS:
+            cell = Cell("topics", f"{seconds:,.0f} s", name, f"{number:,} partitions")
+            yield cell, partial(topics.latency, in_spark, number, seconds), _no_setup
+            cell = Cell("topics", "rows/s", name, f"{number:,} partitions")
+            yield cell, partial(topics.of_partitions, in_spark, number), _no_setup
+
+
 def growth_cells() -> Iterator[tuple[Cell, Measure, Setup]]:
     """The parts about the fixed cost of levels, and about what grows."""
     for name in three_levels.PEERS:
@@ -78,6 +90,8 @@ def growth_cells() -> Iterator[tuple[Cell, Measure, Setup]]:
     for number in growth.PARTITIONS:
         cell = Cell("growth", "partitions", "stateplan", f"{number} partitions")
         yield cell, partial(growth.of_partitions, number), _no_setup
+        cell = Cell("growth", "hosts", "stateplan", f"{number} partitions")
+        yield cell, partial(growth.of_hosts, number), _no_setup
     for peer in PEERS:
         yield Cell("growth", "files", peer.name, f"{growth.FILES:,} files"), partial(growth.of_files, peer), peer.setup
 
@@ -143,9 +157,10 @@ def main(
     events: int = 1_000_000,
     patience: float = 600.0,
     minutes: float = 600.0,
+    seconds: float = 60.0,
 ) -> int:
     """Measures what is not there yet, and writes the page; 1 where something failed."""
-    cells = [*stream_cells(), *growth_cells(), *script_cells(orders, long, nexmark, events)]
+    cells = [*stream_cells(), *topic_cells(seconds), *growth_cells(), *script_cells(orders, long, nexmark, events)]
     parts = _names(only, set(PARTS), "part")
     chosen_peers = _names(peers, {cell.peer for cell, _, _ in cells}, "peer")
     chosen_cases = _names(cases, {cell.case for cell, _, _ in cells}, "case")

@@ -1,6 +1,6 @@
 """What grows: the keys in state, the partitions of a job, the files of a folder.
 
-    python -m benchmarks.survey.growth keys|start|partitions NUMBER FOLDER
+    python -m benchmarks.survey.growth keys|start|partitions NUMBER FOLDER [OPTIONS]
 
 Each is a process of its own, whose last line is JSON.
 
@@ -8,6 +8,8 @@ Each is a process of its own, whose last line is JSON.
   4 GiB. A fifth of the rows are of keys that are known.
 - ``start``: the job continues from the checkpoint in the folder, with one more file.
 - ``partitions``: 2,000,000 rows through a deduplication, and micro-batches of ten rows, at a parallelism.
+
+``OPTIONS`` are those of the session, in JSON.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +27,7 @@ import polars as pl
 
 from benchmarks.fixed_cost import measure
 from benchmarks.harness import session, write_files
+from benchmarks.hosts import DRIVER, OPTIONS, Hosts, lacking
 from benchmarks.large_state import QUERIES, inputs
 from benchmarks.survey.peers import Peer, python_figures
 from benchmarks.survey.streams import PATIENCE, Arrivals
@@ -49,6 +53,30 @@ def of_partitions(number: int, work: Path) -> dict[str, float]:
     return python_figures("growth", "partitions", str(number), str(work))
 
 
+def of_hosts(number: int, work: Path) -> dict[str, float]:
+    """The same on two simulated hosts, which share the cores of this machine; on one host for a parallelism of one.
+
+    Raises:
+        RuntimeError: it fails, or this machine allows no hosts.
+    """
+    reason = lacking()
+    if reason:
+        raise RuntimeError(reason)
+    shared = work / "shared"
+    shared.mkdir()
+    count = min(2, number)
+    with Hosts(work / "hosts", [shared], count, cores=number // count) as hosts:
+        arguments = ("partitions", str(number), str(shared), json.dumps(OPTIONS))
+        command = [sys.executable, "-m", "benchmarks.survey.growth", *arguments]
+        temporary = {"TMPDIR": str(shared)}
+        process = hosts.on(DRIVER, *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=temporary)
+        lines = process.communicate()[0].strip().splitlines()
+    if process.returncode:
+        raise RuntimeError(" / ".join(lines[-3:]))
+    figures: dict[str, float] = json.loads(lines[-1])
+    return figures
+
+
 def of_files(peer: Peer, work: Path) -> dict[str, float]:
     """A stream begins at a folder with many files of ten rows."""
     arrivals = Arrivals(work / "arrivals")
@@ -65,9 +93,9 @@ def of_files(peer: Peer, work: Path) -> dict[str, float]:
     return {"first row s": first, "last row s": last}
 
 
-def _run_keys(keys: int, work: Path) -> dict[str, float]:
+def _run_keys(keys: int, work: Path, _: Mapping[str, str]) -> dict[str, float]:
     write_files(work / "input", inputs(keys, keys // _BATCHES))
-    records = _records(work / "input", _with_checkpoint(work))
+    records = _records(work / "input", _checkpoint(work) | {"execution.memory.total": _MEMORY})
     first, last = (tenth[1:] for tenth in (records[: len(records) // 10 + 1], records[-len(records) // 10 - 1 :]))
     stored = sum(file.stat().st_size for file in (work / "checkpoint").rglob("*") if file.is_file())
     speeds = [_rows(tenth) / _seconds(tenth) for tenth in (first, last)]
@@ -82,15 +110,15 @@ def _run_keys(keys: int, work: Path) -> dict[str, float]:
     }
 
 
-def _run_start(keys: int, work: Path) -> dict[str, float]:
+def _run_start(keys: int, work: Path, _: Mapping[str, str]) -> dict[str, float]:
     path = work / "input" / "part-99999.parquet"
     pl.DataFrame({"k": [0, keys], "v": [0, 0]}, schema={"k": pl.Int64, "v": pl.Int64}).write_parquet(path)
-    record = _records(work / "input", _with_checkpoint(work))[-1]
+    record = _records(work / "input", _checkpoint(work) | {"execution.memory.total": _MEMORY})[-1]
     return {"committed": (record.started + record.ms) / 1000}
 
 
-def _with_checkpoint(work: Path) -> dict[str, str]:
-    return {"execution.checkpointing.dir": str(work / "checkpoint"), "execution.memory.total": _MEMORY}
+def _checkpoint(work: Path) -> dict[str, str]:
+    return {"execution.checkpointing.dir": str(work / "checkpoint")}
 
 
 def _records(data: Path, options: Mapping[str, str]) -> Sequence[BatchMetrics]:
@@ -110,21 +138,22 @@ def _seconds(records: Sequence[BatchMetrics]) -> float:
     return (records[-1].started + records[-1].ms - records[0].started) / 1000
 
 
-def _run_partitions(number: int, work: Path) -> dict[str, float]:
-    options = {"parallelism.default": str(number)}
-    write_files(work / "many" / "input", inputs(1_600_000, 400_000))
-    records = _records(work / "many" / "input", options)
-    progress, _ = measure(20, 10, options, work / "few")
+def _run_partitions(number: int, work: Path, options: Mapping[str, str]) -> dict[str, float]:
+    options = {"parallelism.default": str(number), **options}
+    many, few = (work / name for name in ("many", "few"))
+    write_files(many / "input", inputs(1_600_000, 400_000))
+    records = _records(many / "input", options | _checkpoint(many))
+    progress, _ = measure(20, 10, options | _checkpoint(few), few)
     fixed = statistics.median(one["durationMs"]["triggerExecution"] for one in progress)
     return {"rows/s": _rows(records[1:]) / _seconds(records[1:]), "ten rows ms": fixed}
 
 
-def main(what: str, number: str, folder: str) -> None:
+def main(what: str, number: str, folder: str, options: str = "{}") -> None:
     """Runs one of them, and prints its figures."""
     runs = {"keys": _run_keys, "start": _run_start, "partitions": _run_partitions}
     work = Path(folder)
     os.makedirs(work, exist_ok=True)
-    figures = runs[what](int(number), work)
+    figures = runs[what](int(number), work, json.loads(options))
     print(json.dumps(figures), flush=True)
 
 

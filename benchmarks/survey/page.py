@@ -37,7 +37,9 @@ PUBLISHED = {
 """Thousands of events per core and second of Flink 1.13, from the README of github.com/nexmark/nexmark: 100 million
 events that the engine generates itself, checkpoints every three minutes, RocksDB, mini-batch, eight machines."""
 
-_SIZES = ("peak GiB", "checkpoint MiB")
+_SIZES = {"peak GiB": "GiB", "private GiB": "without mapped files", "checkpoint MiB": "checkpoint, MiB"}
+"""What runs take, and how a column of the sustained runs calls it."""
+
 _TITLES = {query.name: query.title for query in QUERIES}
 
 
@@ -48,6 +50,7 @@ def sections(ledger: Ledger) -> str:
         *_commands(ledger),
         *_streams(ledger),
         *_latency(ledger),
+        *_topics(ledger),
         *_levels(ledger),
         *_throughput(ledger),
         *_per_core(ledger),
@@ -107,6 +110,30 @@ def _latency(ledger: Ledger) -> Iterator[str]:
         yield _table(("rows a second", "engine", "median", "99th percentile"), rows)
 
 
+def _topics(ledger: Ledger) -> Iterator[str]:
+    by_size: dict[tuple[str, str], dict[str, Cell]] = {}
+    for cell in ledger.cells("topics"):
+        by_size.setdefault((cell.peer, cell.size), {})[cell.case] = cell
+    durations = sorted({case for cells in by_size.values() for case in cells} - {"rows/s"}, key=_seconds)
+    rows = []
+    for (peer, size), cells in sorted(by_size.items()):
+        figures = {case: ledger.medians(cell) for case, cell in cells.items()}
+        latencies = [_number(figures.get(case, {}).get(name)) for case in durations for name in ("p50 ms", "p99 ms")]
+        rows.append((peer, size, *latencies, _number(figures.get("rows/s", {}).get("rows/s"))))
+    if rows:
+        yield (
+            "### Topics\n\nThe deduplication over a Kafka topic that gets a thousand rows a second, ten every 10 ms: "
+            "milliseconds from the send of a message to the printed result. The last column is the speed over "
+            "1,000,000 rows that are there, with the processor time of the broker on the same two cores."
+        )
+        names = [f"{what}, {case}" for case in durations for what in ("median", "99th percentile")]
+        yield _table(("engine", "topic", *names, "rows/s"), rows)
+
+
+def _seconds(case: str) -> int:
+    return int(case.removesuffix(" s").replace(",", ""))
+
+
 def _levels(ledger: Ledger) -> Iterator[str]:
     rows = [(cell.peer, _number(ledger.medians(cell).get("ms"))) for cell in ledger.cells("three levels")]
     if rows:
@@ -139,6 +166,11 @@ _GROWTH = {
         "### Partitions\n\nThe same on two cores at other parallelisms: 2,000,000 rows in four micro-batches, and a "
         "micro-batch of ten rows through three levels.",
         {"rows/s": "rows/s", "ten rows ms": "ten rows, ms", "peak GiB": "peak, GiB"},
+    ),
+    "hosts": (
+        "### Partitions on hosts\n\nThe same on simulated hosts with a Spark worker each: two network addresses and "
+        "temporary folders on the same two cores. One partition has one host.",
+        {"rows/s": "rows/s", "ten rows ms": "ten rows, ms"},
     ),
     "files": (
         "### Many files\n\nSeconds from the start of a process to the first and the last row. The stream begins at a "
@@ -184,6 +216,8 @@ def _throughput(ledger: Ledger) -> Iterator[str]:
 def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
     peers = list(dict.fromkeys(cell.peer for cell in cells))
     us = [peer for peer in (OURS, HERE) if peer in peers]
+    has_checkpoints = any("checkpoint MiB" in ledger.medians(cell) for cell in cells if cell.peer in us)
+    sizes = _SIZES if has_checkpoints else {"peak GiB": "GiB"}
     rows: list[Sequence[str]] = []
     for case in dict.fromkeys(cell.case for cell in cells):
         of_peer = {cell.peer: ledger.medians(cell) for cell in cells if cell.case == case}
@@ -194,17 +228,16 @@ def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], l
         ]
         ratios = [_ratio(of_peer, name, ours) for ours in us for name in ("rows/s", "cpu s")]
         memory = [
-            " / ".join(f"{of_peer[ours][name]:,.1f}" for name in _SIZES if name in of_peer.get(ours, {})) for ours in us
+            " / ".join(f"{of_peer[ours][name]:,.1f}" for name in sizes if name in of_peer.get(ours, {})) for ours in us
         ]
         rows.append((_TITLES.get(case, case), *speeds, *ratios, *memory))
     if len(rows) > 1:
         means = [_mean([row[1 + len(peers) + i] for row in rows]) for i in range(2 * len(us))]
         rows.append(("geometric mean", *("" for _ in peers), *means, *("" for _ in us)))
     names = [f"{what}{ours.removeprefix(OURS)}" for ours in us for what in ("ratio", "ratio by processor time")]
-    has_checkpoints = any("checkpoint MiB" in ledger.medians(cell) for cell in cells if cell.peer in us)
-    unit = "GiB / checkpoint, MiB" if has_checkpoints else "GiB"
-    sizes = [f"{unit}{ours.removeprefix(OURS)}" for ours in us]
-    return ("query", *(f"{peer}, rows/s" for peer in peers), *names, *sizes), rows
+    unit = " / ".join(sizes.values())
+    units = [f"{unit}{ours.removeprefix(OURS)}" for ours in us]
+    return ("query", *(f"{peer}, rows/s" for peer in peers), *names, *units), rows
 
 
 def _per_core(ledger: Ledger) -> Iterator[str]:

@@ -26,8 +26,7 @@ from benchmarks import engines
 from benchmarks.harness import PeakMemory, memory_of, process_tree
 from tests.conftest import ROOT
 
-STREAM = """CREATE TABLE arrivals (order_id BIGINT, sent BIGINT, pt AS PROCTIME()) WITH (
-  'connector' = 'filesystem', 'path' = '{folder}', 'format' = 'json', 'source.monitor-interval' = '{interval} ms')
+STREAM = """CREATE TABLE arrivals (order_id BIGINT, sent BIGINT, pt AS PROCTIME()) WITH ({source})
 ----
 CREATE TABLE results (order_id BIGINT, sent BIGINT) WITH ('connector' = 'print')
 ----
@@ -37,6 +36,10 @@ FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY pt) AS n FROM 
 
 INTERVAL = 50
 """Milliseconds between two looks at the folder, where the engine lets us say."""
+
+_FILES = (
+    "'connector' = 'filesystem', 'path' = '{folder}', 'format' = 'json', 'source.monitor-interval' = '{interval} ms'"
+)
 
 ROW = re.compile(r"\+I\[(\d+), (\d+)\]")
 
@@ -132,15 +135,24 @@ class Peer:
     setup: Callable[[], str | None] = lambda: None
 
 
+def stream_of(folder: Path) -> str:
+    """The statements of the query over a folder."""
+    return STREAM.format(source=_FILES.format(folder=folder, interval=INTERVAL))
+
+
 def _sql(folder: Path, work: Path) -> str:
     script = work / "stream.sql"
-    script.write_text(STREAM.format(folder=folder, interval=INTERVAL))
+    script.write_text(stream_of(folder))
     return str(script)
 
 
 def _stateplan(folder: Path, work: Path, in_spark: bool) -> Program:
-    statements = STREAM.format(folder=folder, interval=INTERVAL).replace("----", ";")
-    (work / "script.sql").write_text(statements)
+    return stateplan(stream_of(folder), work, in_spark)
+
+
+def stateplan(statements: str, work: Path, in_spark: bool) -> Program:
+    """stateplan with statements that ``----`` separates."""
+    (work / "script.sql").write_text(statements.replace("----", ";"))
     command = [str(Path(sys.executable).with_name("stateplan")), "sql", "--no-config", "-D", "parallelism.default=2"]
     streams = f"table.exec.local.streams={'false' if in_spark else 'true'}"
     return Program([*command, "-D", streams, "-f", str(work / "script.sql"), "-q"])

@@ -138,6 +138,7 @@ def throughput(contender: Contender, warm: Input, whole: Input, work: Path) -> d
         "seconds": seconds,
         "cpu s": sum(after.values()) - sum(before.get(pid, 0.0) for pid in after),
         "peak GiB": memory.bytes / 2**30,
+        "private GiB": memory.private_bytes / 2**30,
     }
     return figures | ({"checkpoint MiB": size.bytes / 2**20} if size.bytes else {})
 

@@ -11,7 +11,7 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks.survey.peers import Peer, Program
@@ -87,21 +87,27 @@ def latency(peer: Peer, work: Path, rate: int, seconds: float = 60.0) -> dict[st
     arrivals.send(10)
     with peer.start(arrivals.folder, work) as program:
         program.wait_for_row(PATIENCE)
-        _send(arrivals, rate, WARM_UP)
-        warm = int(time.time() * 1000)
-        _send(arrivals, rate, seconds)
-        expected = round(rate * seconds)
-        waits = _waits(program, warm, expected)
+        return latency_of(program, arrivals.send, rate, seconds, TICK)
+
+
+def latency_of(
+    program: Program, send: Callable[[int], object], rate: int, seconds: float, tick: float
+) -> dict[str, float]:
+    """Median and 99th percentile of rows that come at a rate, some with each ``tick`` in seconds."""
+    _send(send, rate, WARM_UP, tick)
+    warm = int(time.time() * 1000)
+    _send(send, rate, seconds, tick)
+    waits = _waits(program, warm, round(rate * seconds))
     cuts = statistics.quantiles(waits, n=100)
     return {"p50 ms": cuts[49], "p99 ms": cuts[98], "rows": len(waits)}
 
 
-def _send(arrivals: Arrivals, rate: int, seconds: float) -> None:
+def _send(send: Callable[[int], object], rate: int, seconds: float, tick: float) -> None:
     began, due = time.monotonic(), 0.0
-    for tick in range(1, round(seconds / TICK) + 1):
-        before, due = due, tick * TICK * rate
-        arrivals.send(int(due) - int(before))
-        time.sleep(max(0.0, began + tick * TICK - time.monotonic()))
+    for number in range(1, round(seconds / tick) + 1):
+        before, due = due, number * tick * rate
+        send(int(due) - int(before))
+        time.sleep(max(0.0, began + number * tick - time.monotonic()))
 
 
 def _waits(program: Program, since: int, expected: int) -> list[float]:

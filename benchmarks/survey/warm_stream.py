@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
-from benchmarks.survey.peers import INTERVAL, STREAM
+from benchmarks.survey.peers import stream_of
 from stateplan import TableEnvironment
 
 
@@ -14,7 +15,7 @@ def main(first: str, second: str) -> None:
     for folder in (first, second):
         print(f"BEGIN {time.time()}", flush=True)
         tables = TableEnvironment.create({"parallelism.default": "2", "table.exec.local.streams": "false"})
-        for statement in STREAM.format(folder=folder, interval=INTERVAL).split("----"):
+        for statement in stream_of(Path(folder)).split("----"):
             job = tables.execute_sql(statement).job
         assert job is not None
         while not job.progress.rows_out:
