@@ -19,7 +19,7 @@ import pytest
 from stateplan.runtime.spark import worker_daemon
 from stateplan.runtime.spark import worker_python as programs
 from stateplan.runtime.spark.fork_server import MODULES, NAMES
-from stateplan.runtime.spark.session import _worker_variables
+from stateplan.runtime.spark.tweak_settings import worker_variables
 from stateplan.runtime.spark.worker_python import worker_python
 from stateplan.session.environment import TableEnvironment
 from tests.support.delta import append
@@ -125,7 +125,7 @@ def test_libraries_of_forks_see_the_variables_of_workers_when_they_are_imported(
 
 def test_a_spark_gives_forks_the_variables_that_the_user_sets() -> None:
     settings = {"spark.executorEnv.POLARS_MAX_THREADS": "3", "spark.executorEnv.A": "b", "spark.app.name": "x"}
-    assert _worker_variables(settings) == {"POLARS_MAX_THREADS": "3", "A": "b"}
+    assert worker_variables(settings) == {"POLARS_MAX_THREADS": "3", "A": "b"}
 
 
 def test_a_server_that_was_killed_is_not_missed(tmp_path: Path) -> None:
