@@ -32,7 +32,7 @@ from stateplan.runtime.spark.launch import check_environment, environment, launc
 from stateplan.runtime.spark.local_spark import adapt, compile_ahead, forget_classes
 from stateplan.runtime.spark.master import SUBMITTED, check_form, check_master, master_error, watch_log
 from stateplan.runtime.spark.tweak_settings import probe, tweak_settings, worker_variables
-from stateplan.runtime.spark.tweaks import OFF, TWEAKS, Tweaks, reason
+from stateplan.runtime.spark.tweaks import COLLECTOR, OFF, TWEAKS, Tweaks, reason
 from stateplan.runtime.spark.worker_python import serve_forks, worker_python
 
 if TYPE_CHECKING:
@@ -100,6 +100,11 @@ _BETWEEN = "\x01"
 
 _SOCKET_FOLDER = 60
 """The longest path of a folder, in bytes, where Spark can put a socket: paths of sockets have at most some hundred."""
+
+_JVM_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
+_JVM_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+"""Where a user gives options to Spark's JVM."""
+_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
 
 _CODE_CACHE = "-XX:ReservedCodeCacheSize=240m"
 """The room for compiled code that the JVM has with its optimizing compiler. Without that compiler it would have 48 MiB,
@@ -336,7 +341,8 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
             python = tweaks.attempt("worker-python", worker_python, python_path)
             if python is not None:
                 serve_forks(python, tweaks, variables=worker_variables(tweaked | settings))
-        settings = {"spark.executorEnv.PYTHONPATH": python_path, **_of_this_machine(tweaks, lasting), **settings}
+        here = _of_this_machine(tweaks, lasting, conf | settings)
+        settings = {"spark.executorEnv.PYTHONPATH": python_path, **here, **settings}
     name = options.get("pipeline.name", "stateplan")
     everything = {**tweaked, **settings}
     builder = SparkSession.builder.appName(name).master(master)
@@ -478,14 +484,16 @@ def _installed_in() -> Path:
     return Path(spec.origin).parent.parent
 
 
-def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
-    """Settings of a Spark on this machine. It keeps its files where they are removed with those of this process, even
-    after it was killed: the working copies of state stores, shuffles, and libraries that its JVM unpacks."""
+def _of_this_machine(tweaks: Tweaks, lasting: bool, given: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a Spark on this machine that is given other settings, too. It keeps its files where they are removed
+    with those of this process, even after it was killed: the working copies of state stores, shuffles, and libraries
+    that its JVM unpacks."""
     folder = str(scratch("spark"))
     java = ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError"]
     if tweaks.on("compilers"):
         java += ["-XX:Tier3DelayOn=0"] if lasting else ["-XX:TieredStopAtLevel=1", _CODE_CACHE]
-    java += [option for name, tweak in TWEAKS.items() if tweaks.on(name) for option in tweak.java]
+    own = _chooses_collector(given)
+    java += [o for name, t in TWEAKS.items() if tweaks.on(name) and not (own and name == COLLECTOR) for o in t.java]
     archive = tweaks.attempt("class-archive", archive_options, os.environ) or []
     java += archive
     if not archive and os.name == "posix" and tweaks.attempt("class-archive", archive_at_exit, os.environ):
@@ -507,6 +515,12 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool) -> dict[str, str]:
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = folder
     return settings
+
+
+def _chooses_collector(given: Mapping[str, str]) -> bool:
+    """Whether the JVM is to have a collector of garbage by settings or variables: it does not start with two."""
+    texts = (*(given.get(name, "") for name in _JVM_SETTINGS), *(os.environ.get(name, "") for name in _JVM_VARIABLES))
+    return any(_COLLECTOR.search(text) for text in texts)
 
 
 def _class_path() -> str:

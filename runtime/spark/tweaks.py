@@ -25,6 +25,10 @@ KEPT_MEMORY = "kept-memory"
 """The tweak that takes memory."""
 
 
+COLLECTOR = "collector"
+"""The tweak with a collector of garbage, which a JVM refuses to start with two of."""
+
+
 @dataclass(frozen=True)
 class Tweak:
     """One tweak.
@@ -86,14 +90,22 @@ TWEAKS: dict[str, Tweak] = {
     "broadcast-blocks": Tweak(
         "allocates 4 MB for each of the four small broadcasts of a micro-batch",
         "allocates 64 KB",
-        "with `collector`, 28 instead of 134 garbage collections in 65 micro-batches",
+        "3 MB less garbage in each micro-batch",
         settings={"spark.broadcast.blockSize": "64k"},
     ),
-    "collector": Tweak(
-        "may start a garbage collection for each buffer of 1 MB, and while it loads classes",
-        "does not: the regions of G1 and the metaspace are larger",
-        "see `broadcast-blocks`",
-        java=("-XX:G1HeapRegionSize=4m", "-XX:MetaspaceSize=256m"),
+    COLLECTOR: Tweak(
+        "collects garbage with G1, which makes the heap as large as it may be, and collects while it loads classes",
+        "collects with the parallel collector in a heap that grows when a tenth of the time goes into collecting; the "
+        "metaspace is larger. A collector that a user chooses stays",
+        "0.6 of 2.7 GiB of a deduplication at work",
+        java=(
+            "-XX:+UseParallelGC",
+            "-XX:GCTimeRatio=9",
+            "-XX:MinHeapFreeRatio=10",
+            "-XX:MaxHeapFreeRatio=30",
+            "-Xms96m",
+            "-XX:MetaspaceSize=256m",
+        ),
     ),
     "idle-heap": Tweak(
         "keeps the largest heap that it ever needed",

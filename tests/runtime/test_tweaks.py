@@ -77,7 +77,7 @@ def said() -> list[str]:
 def set_up(spark: SparkSession, said: list[str]) -> Tweaks:
     """What is done when a Spark is started for a job, as far as a running one can do it again."""
     made = Tweaks({}, said.append)
-    _of_this_machine(made, lasting=False)
+    _of_this_machine(made, False, {})
     made.attempt("worker-python", session.worker_python, "")
     for name, settings in tweak_settings(made).items():
         made.works(name, probe_settings, spark, settings)
@@ -306,11 +306,24 @@ def test_a_tweak_is_turned_off() -> None:
     made = Tweaks({OFF: " local-files, collector"})
     assert not made.on("local-files") and not made.on("collector") and made.on("rule-counts")
     assert made.attempt("local-files", _fails) is None
-    java = _of_this_machine(made, lasting=True)["spark.driver.defaultJavaOptions"]
-    assert "G1HeapRegionSize" not in java and "Tier3DelayOn" in java
-    bounded = _of_this_machine(made, lasting=False)["spark.driver.defaultJavaOptions"]
+    java = _of_this_machine(made, True, {})["spark.driver.defaultJavaOptions"]
+    assert "UseParallelGC" not in java and "Tier3DelayOn" in java
+    bounded = _of_this_machine(made, False, {})["spark.driver.defaultJavaOptions"]
     assert "TieredStopAtLevel=1" in bounded and "ReservedCodeCacheSize=240m" in bounded
     assert not any(Tweaks({OFF: "all"}).on(name) for name in TWEAKS)
+
+
+def test_a_collector_that_a_user_chooses_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def java(**settings: str) -> str:
+        given = {f"spark.driver.{name}": value for name, value in settings.items()}
+        return _of_this_machine(Tweaks({}), True, given)["spark.driver.defaultJavaOptions"]
+
+    assert "-XX:+UseParallelGC" in java() and "-XX:+UseParallelGC" in java(extraJavaOptions="-XX:-UseG1GC -Da=b")
+    assert "GC" not in java(extraJavaOptions="-Da=b -XX:+UseG1GC") and "GC" not in java(
+        defaultJavaOptions="-XX:+UseZGC"
+    )
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC")
+    assert "GC" not in java()
 
 
 def test_a_name_that_no_tweak_has() -> None:
