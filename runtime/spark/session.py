@@ -341,13 +341,11 @@ def _start(options: Mapping[str, str], lasting: bool, tweaks: Tweaks) -> SparkSe
             python = tweaks.attempt("worker-python", worker_python, python_path)
             if python is not None:
                 serve_forks(python, tweaks, variables=worker_variables(tweaked | settings))
-        here = _of_this_machine(tweaks, lasting, conf | settings)
-        settings = {"spark.executorEnv.PYTHONPATH": python_path, **here, **settings}
+        local_settings = _of_this_machine(tweaks, lasting, conf | settings)
+        settings = {"spark.executorEnv.PYTHONPATH": python_path, **local_settings, **settings}
     name = options.get("pipeline.name", "stateplan")
     everything = {**tweaked, **settings}
-    builder = SparkSession.builder.appName(name).master(master)
-    for key, value in everything.items():
-        builder = builder.config(key, value)
+    builder = SparkSession.builder.appName(name).master(master).config(map=everything)
 
     def start() -> SparkSession:
         threading.Thread(target=_import_ahead, name="import-ahead", daemon=True).start()
@@ -484,15 +482,15 @@ def _installed_in() -> Path:
     return Path(spec.origin).parent.parent
 
 
-def _of_this_machine(tweaks: Tweaks, lasting: bool, given: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a Spark on this machine that is given other settings, too. It keeps its files where they are removed
-    with those of this process, even after it was killed: the working copies of state stores, shuffles, and libraries
-    that its JVM unpacks."""
+def _of_this_machine(tweaks: Tweaks, lasting: bool, others: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a Spark on this machine, beside ``others``. It keeps its files where they are removed with those
+    of this process, even after it was killed: the working copies of state stores, shuffles, and libraries that its JVM
+    unpacks."""
     folder = str(scratch("spark"))
     java = ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError"]
     if tweaks.on("compilers"):
         java += ["-XX:Tier3DelayOn=0"] if lasting else ["-XX:TieredStopAtLevel=1", _CODE_CACHE]
-    own = _chooses_collector(given)
+    own = _chooses_collector(others)
     java += [o for name, t in TWEAKS.items() if tweaks.on(name) and not (own and name == COLLECTOR) for o in t.java]
     archive = tweaks.attempt("class-archive", archive_options, os.environ) or []
     java += archive
@@ -517,9 +515,12 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool, given: Mapping[str, str]) ->
     return settings
 
 
-def _chooses_collector(given: Mapping[str, str]) -> bool:
+def _chooses_collector(settings: Mapping[str, str]) -> bool:
     """Whether the JVM is to have a collector of garbage by settings or variables: it does not start with two."""
-    texts = (*(given.get(name, "") for name in _JVM_SETTINGS), *(os.environ.get(name, "") for name in _JVM_VARIABLES))
+    texts = (
+        *(settings.get(name, "") for name in _JVM_SETTINGS),
+        *(os.environ.get(name, "") for name in _JVM_VARIABLES),
+    )
     return any(_COLLECTOR.search(text) for text in texts)
 
 
