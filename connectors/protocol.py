@@ -69,8 +69,7 @@ class Table:
     time_zone: str = field(default="UTC", kw_only=True)
 
     def value(self, key: str) -> Any:
-        """The parsed value of an option of the connector, or its default. References to secrets stay in it. Raises
-        OptionError OPT104, OPT105."""
+        """An option parsed, or its default; references to secrets stay. Raises OptionError OPT104, OPT105."""
         return self.connector.value(self.options, key)
 
     def secret(self, key: str) -> Any:
@@ -115,8 +114,7 @@ class SourceTable(Table):
         return bool(formats) and all(fmt.leaves_out(options) for fmt, options in formats)
 
     def decoder(self) -> Decoder:
-        """The decoder of the table's files; for connectors with formats. For messages see
-        :meth:`Format.message_decoder`."""
+        """The decoder of the table's files, where it has a format. Messages have :meth:`Format.message_decoder`."""
         assert self.format is not None
         return self.format.decoder(self.options, self.fields, self.projection, self.metadata)
 
@@ -171,6 +169,9 @@ class Source(ABC, Generic[S]):
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[S] | EndOfInput]:
         """In a worker: the splits that rows of the Spark source stand for."""
 
+    def expect(self, splits: Sequence[S]) -> None:
+        """In a worker: the splits that will be read next, in this order, so that several can be fetched together."""
+
     @abstractmethod
     def read(self, split: S) -> Iterator[pl.DataFrame]:
         """In a worker: the rows of a split, in order, in frames of bounded size.
@@ -221,8 +222,7 @@ class OffsetSource(Source[S]):
 
     @abstractmethod
     def plan(self, start: Offset, end: Offset) -> list[S]:
-        """The splits of the micro-batch from ``start`` to ``end``, in the order of their rows: the same whenever it is
-        asked."""
+        """The splits of the micro-batch from ``start`` to ``end``, in the order of their rows, always the same."""
 
     def for_planning(self) -> OffsetSource[S]:
         """This source for the process in which it plans, which starts sooner without what only :meth:`read` needs."""

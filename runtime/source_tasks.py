@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
@@ -44,8 +44,7 @@ def read_source(
     reader = batch.graph.sources[index].reader
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        splits = (split for rows in batches for split in reader.splits(rows))
-        return read_splits(batch, index, splits, blob_batch, level)
+        return read_splits(batch, index, map(reader.splits, batches), blob_batch, level)
 
     return run
 
@@ -53,13 +52,14 @@ def read_source(
 def read_splits(
     batch: MicroBatch,
     index: int,
-    splits: Iterable[AssignedSplit[Any] | EndOfInput],
+    splits: Iterable[Sequence[AssignedSplit[Any] | EndOfInput]],
     pack: Callable[[list[Blob]], T],
     level: int = 1,
 ) -> Iterator[T]:
     """What :func:`read_source` returns, of splits. Raises WorkerError.
 
     Args:
+        splits: the splits, some at a time.
         pack: makes what is given of some blobs.
     """
     task = _SourceTask(batch, index, level, pack)
@@ -106,17 +106,19 @@ class _SourceTask(Generic[T]):
     def _is_full(self) -> bool:
         return self.ready_bytes >= _PACK_BYTES or len(self.ready) >= _PACK_BLOBS
 
-    def run(self, splits: Iterable[AssignedSplit[Any] | EndOfInput]) -> Iterator[T]:
+    def run(self, splits: Iterable[Sequence[AssignedSplit[Any] | EndOfInput]]) -> Iterator[T]:
         """Reads the splits, and then sends what belongs to the end of the task."""
         hold(self.graph.roots)
-        for split in splits:
-            self.now = max(self.now, split.now)
-            if isinstance(split, EndOfInput):
-                self.at_end = True
-            elif self.source.pipeline.outputs or self.graph.active_plan == "both":
-                yield from self._read(split)
-            else:
-                self.reads = True  # nobody gets its rows any more
+        for some in splits:
+            self.source.reader.expect([at.split for at in some if not isinstance(at, EndOfInput)])
+            for split in some:
+                self.now = max(self.now, split.now)
+                if isinstance(split, EndOfInput):
+                    self.at_end = True
+                elif self.source.pipeline.outputs or self.graph.active_plan == "both":
+                    yield from self._read(split)
+                else:
+                    self.reads = True  # nobody gets its rows any more
         self.ready += [*self._marks(), *self._wakeups()]
         yield from self._send()
         if self.reads:

@@ -7,8 +7,10 @@ message without a value deletes the row of its key in an ``upsert-kafka`` table,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stateplan.common.changelog import INSERT_ONLY, KIND, RowKind, column, columns
@@ -16,6 +18,7 @@ from stateplan.common.errors import DataError, Place
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Format, MessageDecoder, format_options, skipping
+from stateplan.connectors.kafka.split_reader import Batch, joined
 from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.rejects import collecting, is_collecting, pass_on
@@ -24,8 +27,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import polars as pl
-
-    from stateplan.connectors.kafka.split_reader import Batch
 
 _PLACE = "place of the message"
 _TIME_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
@@ -144,6 +145,28 @@ class Rows:
         Raises:
             DataError: DATA1xx, of a message that cannot be read; the place names topic, partition and offset.
         """
+        return self._rows(batch)[0]
+
+    def frames(self, groups: Sequence[Sequence[Batch]]) -> list[Iterator[pl.DataFrame]]:
+        """The rows of each group of batches. They are decoded together, which takes a millisecond less for each group;
+        where that finds a fault, or skips messages, each batch by itself when it is requested.
+
+        Raises:
+            DataError: as :meth:`frame`, from the iterators.
+        """
+        import numpy as np
+
+        own = {"topic", "partition"} & {key for _, key, _ in self.metadata}
+        if not own and not is_collecting() and any(groups):
+            with contextlib.suppress(DataError):
+                df, places = self._rows(joined([batch for group in groups for batch in group]))
+                totals = [sum(len(batch.values) for batch in group) for group in groups]
+                edges = np.searchsorted(places, np.cumsum([0, *totals])).tolist()
+                return [iter([df[low:high]] if low < high else []) for low, high in pairwise(edges)]
+        return [map(self.frame, group) for group in groups]
+
+    def _rows(self, batch: Batch) -> tuple[pl.DataFrame, npt.NDArray[np.int64]]:
+        """The frame of some messages, and the place of the message of each row. Raises as :meth:`frame`."""
         import numpy as np
         import polars as pl
 
@@ -160,7 +183,7 @@ class Rows:
             df, places = df.filter(pl.Series(has_row)), places[has_row]
         kinds = df[KIND] if self.changes and KIND in df.columns else None
         if self.key is None:
-            return self._finished(_with_names(df, self.values, places), places, kinds, batch)
+            return self._finished(_with_names(df, self.values, places), places, kinds, batch), places
         try:
             keys, of = self._decoded(self.key, batch.metadata["key"], batch)
         except DataError as error:
@@ -174,7 +197,8 @@ class Rows:
             deletions = deletions.with_columns(pl.lit(RowKind.DELETE, pl.Int8).alias(KIND))
             live = pl.concat([live, deletions], how="diagonal").sort(_PLACE, maintain_order=True)
         kinds = live[KIND] if self.changes else None
-        return self._finished(live, live[_PLACE].to_numpy(), kinds, batch)
+        places = live[_PLACE].to_numpy()
+        return self._finished(live, places, kinds, batch), places
 
     @staticmethod
     def _decoded(

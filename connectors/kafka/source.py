@@ -1,7 +1,7 @@
 """Sources of the connectors ``kafka`` and ``upsert-kafka``.
 
 Planning, in :mod:`.planning`, asks the brokers. A split is a range of offsets of a partition; it is read by
-:mod:`.reading`, and its messages become rows in :mod:`.rows`.
+:mod:`.split_reader`, and its messages become rows in :mod:`.rows`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stateplan.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.connectors.kafka.history import past_splits
 from stateplan.connectors.kafka.planning import FIRST, LAST, Planner, offsets_as, offsets_of, part_of, splits_between
 from stateplan.connectors.kafka.rows import Rows
-from stateplan.connectors.kafka.split_reader import read_split
+from stateplan.connectors.kafka.split_reader import read_split, read_whole, together
 from stateplan.connectors.kafka.splits import KafkaSplit, merge_splits
 from stateplan.connectors.kafka.tables import END, START, Bound, Limits, topics_of
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
@@ -61,6 +61,8 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
     discovery: int
     limits: Limits
     _planner: Planner | None = field(default=None, repr=False, compare=False)
+    _coming: list[KafkaSplit] = field(default_factory=list, repr=False, compare=False)
+    _ahead: dict[KafkaSplit, Iterator[pl.DataFrame]] = field(default_factory=dict, repr=False, compare=False)
     split_type = KafkaSplit
     modules = ("confluent_kafka.admin", __name__)
     part_keys, position_key, time_key = ("topic", "partition"), "offset", "timestamp"
@@ -105,7 +107,7 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
         return self._planner
 
     def __getstate__(self) -> Mapping[str, Any]:
-        return {**self.__dict__, "_planner": None}
+        return {**self.__dict__, "_planner": None, "_coming": [], "_ahead": {}}
 
     def check(self, name: str) -> None:
         try:
@@ -183,11 +185,26 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
     def splits(self, batch: pa.RecordBatch) -> Sequence[AssignedSplit[KafkaSplit]]:
         return merge_splits(super().splits(batch))
 
+    def expect(self, splits: Sequence[KafkaSplit]) -> None:
+        self._coming, self._ahead = list(splits), {}
+
     def read(self, split: KafkaSplit) -> Iterator[pl.DataFrame]:
         assert self.rows is not None
         with self._refusable():
-            for batch in read_split(self.brokers, split, self.rows.metadata_keys):
-                yield self.rows.frame(batch)
+            if split.start < split.stop and split not in self._ahead and split in self._coming:
+                self._fetch(split, self.rows)
+            frames = self._ahead.pop(split, None)
+            if frames is None:
+                frames = map(self.rows.frame, read_split(self.brokers, split, self.rows.metadata_keys))
+            yield from frames
+
+    def _fetch(self, split: KafkaSplit, rows: Rows) -> None:
+        """Fetches the messages of a split with those of the splits behind it, if they are few."""
+        del self._coming[: self._coming.index(split)]
+        group = together(self._coming)
+        del self._coming[: self._coming.index(group[-1]) + 1]
+        read = read_whole(self.brokers, group, rows.metadata_keys) if len(group) > 1 else {}
+        self._ahead = dict(zip(read, rows.frames(list(read.values())), strict=True))
 
     @contextmanager
     def _refusable(self) -> Iterator[None]:

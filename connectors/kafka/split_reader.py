@@ -11,6 +11,7 @@ import gc
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.errors import RunError
@@ -22,7 +23,7 @@ from stateplan.connectors.kafka.splits import KafkaSplit
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    from confluent_kafka import Consumer, KafkaError, Message
+    from confluent_kafka import KafkaError, Message
 
 _MOST = 50_000
 """Messages in one batch at most: as many as are decoded in one go."""
@@ -72,6 +73,20 @@ class Batch:
     metadata: Mapping[str, Sequence[Any]]
 
 
+def joined(batches: Sequence[Batch]) -> Batch:
+    """The messages of some batches, of any partitions, under the place of the first one."""
+    import numpy as np
+
+    first = batches[0]
+    return Batch(
+        first.topic,
+        first.partition,
+        np.concatenate([batch.offsets for batch in batches]),
+        [value for batch in batches for value in batch.values],
+        {key: [entry for batch in batches for entry in batch.metadata[key]] for key in first.metadata},
+    )
+
+
 def read_split(brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[str] = ()) -> Iterator[Batch]:
     """The messages of a split, in order, in batches of bounded size.
 
@@ -85,7 +100,33 @@ def read_split(brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[st
             RUN115, the partition ends before ``stop``.
     """
     if split.start < split.stop:
-        yield from _Reader(brokers, split, metadata_keys).read()
+        yield from _Reader(brokers, [split], metadata_keys).read()
+
+
+def read_whole(
+    brokers: Brokers, splits: Sequence[KafkaSplit], metadata_keys: Collection[str] = ()
+) -> dict[KafkaSplit, list[Batch]]:
+    """The messages of splits of different partitions, which are fetched together: a request to a broker takes as long
+    for many partitions as for one. Splits are missing where all have too many bytes.
+
+    Raises:
+        RunError: as of :func:`read_split`.
+    """
+    return _Reader(brokers, splits, metadata_keys).read_whole()
+
+
+def together(splits: Sequence[KafkaSplit]) -> list[KafkaSplit]:
+    """The first split, which has messages, and those that can be fetched with it: of other partitions, with few
+    messages in all."""
+    out: dict[tuple[str, int], KafkaSplit] = {}
+    messages = 0
+    for split in splits:
+        messages += split.stop - split.start
+        if out and (messages > _MOST or (split.topic, split.partition) in out):
+            break
+        if split.start < split.stop:
+            out[split.topic, split.partition] = split
+    return list(out.values())
 
 
 @contextmanager
@@ -100,10 +141,54 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-class _Reader:
-    """Reads a split."""
+class _Range:
+    """How far a split has been read, and its messages that have not been handed on."""
 
-    def __init__(self, brokers: Brokers, split: KafkaSplit, metadata_keys: Collection[str]) -> None:
+    def __init__(self, split: KafkaSplit, metadata_keys: Collection[str]) -> None:
+        self.split = split
+        self.at = split.start
+        self.metadata_keys = metadata_keys
+        self._empty()
+
+    def _empty(self) -> None:
+        self.offsets: list[int] = []
+        self.values: list[bytes | None] = []
+        self.size = 0
+        self.metadata: dict[str, list[Any]] = {key: [] for key in self.metadata_keys}
+
+    @property
+    def left(self) -> int:
+        """Offsets that have not been read."""
+        return max(0, self.split.stop - self.at)
+
+    def batches(self) -> Iterator[Batch]:
+        """The messages that have arrived since the batches before."""
+        import numpy as np
+
+        offsets, values, metadata = self.offsets, self.values, self.metadata
+        self._empty()
+        for start in range(0, len(values), _MOST):
+            part = slice(start, start + _MOST)
+            some = {key: entries[part] for key, entries in metadata.items()}
+            yield Batch(self.split.topic, self.split.partition, np.array(offsets[part], np.int64), values[part], some)
+
+    def keep(self, messages: Sequence[Message], kind: type[Message]) -> None:
+        """Keeps messages of the range, and notes how far it has been read."""
+        first, last = messages[0].offset(), messages[-1].offset()
+        self.at = max(self.at, last + 1)
+        # Mostly there are no gaps.
+        self.offsets += range(first, last + 1) if last - first + 1 == len(messages) else map(kind.offset, messages)
+        values = list(map(kind.value, messages))
+        self.size += sum(map(len, filter(None, values)))
+        self.values += values
+        for key, entries in self.metadata.items():
+            entries += map(_METADATA[key], messages)
+
+
+class _Reader:
+    """Reads splits of different partitions."""
+
+    def __init__(self, brokers: Brokers, splits: Sequence[KafkaSplit], metadata_keys: Collection[str]) -> None:
         self.brokers = brokers
         self.client = shared_consumer(
             brokers,
@@ -115,111 +200,112 @@ class _Reader:
             reconnect_backoff_max_ms=1000,
             queued_min_messages=_QUEUED,
         )
-        self.topic, self.partition, self.at, self.stop = split.topic, split.partition, split.start, split.stop
-        self.metadata_keys = metadata_keys
+        self.ranges = {(split.topic, split.partition): _Range(split, metadata_keys) for split in splits}
         self.kind = require("kafka", "confluent_kafka", f"the connector '{brokers.connector}'").Message
-        self._empty()
+        self.last_message = time.monotonic()
 
-    def _empty(self) -> None:
-        self.offsets: list[int] = []
-        self.values: list[bytes | None] = []
-        self.size = 0
-        self.metadata: dict[str, list[Any]] = {key: [] for key in self.metadata_keys}
-
-    def _batches(self) -> Iterator[Batch]:
-        """The messages that have arrived since the batches before."""
-        import numpy as np
-
-        offsets, values, metadata = self.offsets, self.values, self.metadata
-        self._empty()
-        for start in range(0, len(values), _MOST):
-            part = slice(start, start + _MOST)
-            some = {key: entries[part] for key, entries in metadata.items()}
-            yield Batch(self.topic, self.partition, np.array(offsets[part], np.int64), values[part], some)
+    @property
+    def left(self) -> int:
+        """Offsets that have not been read."""
+        return sum(one.left for one in self.ranges.values())
 
     def read(self) -> Iterator[Batch]:
-        consumer: Consumer = self.client.consumer
-        self.client.assign(self.brokers, {(self.topic, self.partition): self.at})
-        fetching = True
+        """The messages of the only split."""
+        (only,) = self.ranges.values()
+        with self._fetching():
+            while only.left:
+                self._take()
+                if only.left and (len(only.values) >= _MOST_MESSAGES or only.size >= _MOST_BYTES):
+                    yield from only.batches()
+        yield from only.batches()
+
+    def read_whole(self) -> dict[KafkaSplit, list[Batch]]:
+        """The messages of the splits that come to their end before all of them have too many bytes."""
+        with self._fetching():
+            while self.left and sum(one.size for one in self.ranges.values()) < _MOST_BYTES:
+                self._take()
+        return {one.split: list(one.batches()) for one in self.ranges.values() if not one.left}
+
+    @contextmanager
+    def _fetching(self) -> Iterator[None]:
+        """The client fetches messages from where the splits begin."""
+        self.client.assign(self.brokers, {place: one.at for place, one in self.ranges.items()})
         try:
-            last_message = time.monotonic()
-            while self.at < self.stop:
-                before = self.at
-                with _uncollected():
-                    self._take(consumer.consume(min(_TAKE, self.stop - self.at), _WAIT))
-                if self.at > before:
-                    last_message = time.monotonic()
-                    self.client.complaints.forget()
-                elif (
-                    self.client.complaints.final is not None or time.monotonic() - last_message > self.brokers.time_out
-                ):
-                    raise self._silent()
-                if self.at < self.stop and (len(self.values) >= _MOST_MESSAGES or self.size >= _MOST_BYTES):
-                    yield from self._batches()
-            consumer.unassign()
-            fetching = False
-            yield from self._batches()
+            self.last_message = time.monotonic()
+            yield
         finally:
-            if fetching:
-                consumer.unassign()
+            self.client.consumer.unassign()
 
-    def _take(self, messages: list[Message]) -> None:
-        """Keeps the messages that belong to the range, and notes how far it has been read."""
-        kind = self.kind
-        if any(map(kind.error, messages)) or (messages and messages[-1].offset() >= self.stop):
-            messages = list(self._messages_of_range(messages))
-        if not messages:
+    def _take(self) -> None:
+        """Keeps the messages that have come, or waits a moment for some."""
+        left = self.left
+        with _uncollected():
+            messages = self.client.consumer.consume(min(_TAKE, left), _WAIT)
+            for one, some in self._by_range(messages):
+                if any(map(self.kind.error, some)) or (some and some[-1].offset() >= one.split.stop):
+                    some = list(self._messages_of_range(one, some))
+                if some:
+                    one.keep(some, self.kind)
+        if self.left < left:
+            self.last_message = time.monotonic()
+            self.client.complaints.forget()
+        elif self.client.complaints.final is not None or time.monotonic() - self.last_message > self.brokers.time_out:
+            raise self._silent()
+
+    def _by_range(self, messages: list[Message]) -> Iterator[tuple[_Range, list[Message]]]:
+        """Messages that follow each other in a partition, and its range."""
+        if len(self.ranges) == 1:
+            yield next(iter(self.ranges.values())), messages
             return
-        first, last = messages[0].offset(), messages[-1].offset()
-        self.at = max(self.at, last + 1)
-        # Mostly there are no gaps.
-        self.offsets += range(first, last + 1) if last - first + 1 == len(messages) else map(kind.offset, messages)
-        values = list(map(kind.value, messages))
-        self.size += sum(map(len, filter(None, values)))
-        self.values += values
-        for key, entries in self.metadata.items():
-            entries += map(_METADATA[key], messages)
+        some_range = next(iter(self.ranges.values()))
+        for (topic, partition), group in groupby(messages, lambda message: (message.topic(), message.partition())):
+            yield self.ranges.get((topic, partition), some_range) if topic is not None else some_range, list(group)
 
-    def _messages_of_range(self, messages: list[Message]) -> Iterator[Message]:
+    def _messages_of_range(self, one: _Range, messages: list[Message]) -> Iterator[Message]:
         for message in messages:
             error = message.error()
             if error is not None:
-                self._event(message, error)
-            elif message.offset() < self.stop:
+                self._event(one, message, error)
+            elif message.offset() < one.split.stop:
                 yield message
             else:
-                self.at = self.stop
+                one.at = one.split.stop
 
-    def _event(self, message: Message, error: KafkaError) -> None:
-        name = error.name()
+    def _event(self, one: _Range, message: Message, error: KafkaError) -> None:
+        name, split = error.name(), one.split
         if message.topic() is None and not error.fatal():  # about the group, which reading does without
             self.client.complaints(error)
         elif name == "_PARTITION_EOF":
             end = message.offset()
-            if end >= self.stop:
-                self.at = self.stop
-            elif self._edge(_END) < self.stop:
-                raise self._shorter(end)
+            if end >= split.stop:
+                one.at = split.stop
+            elif self._edge(split, _END) < split.stop:
+                raise self._shorter(split, end)
         elif name in ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE"):
-            first = self._edge(_BEGIN)
+            first = self._edge(split, _BEGIN)
             raise (
-                lost_messages(self.brokers, self.topic, self.partition, self.at, first)
-                if first > self.at
-                else self._shorter(self._edge(_END))
+                lost_messages(self.brokers, split.topic, split.partition, one.at, first)
+                if first > one.at
+                else self._shorter(split, self._edge(split, _END))
             )
         elif name in NO_TOPIC or not passes(error):
-            raise self.brokers.error(error, self.client.complaints, topic=self.topic)
+            raise self.brokers.error(error, self.client.complaints, topic=split.topic)
 
-    def _shorter(self, end: int) -> RunError:
+    def _shorter(self, split: KafkaSplit, end: int) -> RunError:
         return RunError(
-            "RUN115", topic=self.topic, partition=self.partition, table=self.brokers.table, last=end, offset=self.stop
+            "RUN115",
+            topic=split.topic,
+            partition=split.partition,
+            table=self.brokers.table,
+            last=end,
+            offset=split.stop,
         )
 
-    def _edge(self, end: int) -> int:
-        """The first offset of the partition, or its end."""
+    def _edge(self, split: KafkaSplit, end: int) -> int:
+        """The first offset of the partition of a split, or its end."""
         from confluent_kafka import TopicPartition
 
-        questions = [TopicPartition(self.topic, self.partition, end)]
+        questions = [TopicPartition(split.topic, split.partition, end)]
 
         def ask(wait: float) -> int:
             return int(self.client.consumer.offsets_for_times(questions, timeout=wait)[0].offset)
@@ -233,11 +319,12 @@ class _Reader:
         last_error = None if complaints.last is None else self.brokers.error(complaints.last)
         if last_error is not None and last_error.code == "RUN111":
             return last_error
+        first = next(one for one in self.ranges.values() if one.left)
         return RunError(
             "RUN110.reading",
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.at,
+            topic=first.split.topic,
+            partition=first.split.partition,
+            offset=first.at,
             table=self.brokers.table,
             servers=self.brokers.servers,
             reason=self.brokers.without_secrets(complaints.text),

@@ -69,7 +69,7 @@ class LocalLevels:
         Raises:
             WorkerError: with the coded error.
         """
-        parts = read_splits(self.micro_batch, source, splits, list)
+        parts = read_splits(self.micro_batch, source, [splits], list)
         return self._check_blobs(blob for some in parts for blob in some)
 
     def play(self, blobs: Iterable[Blob]) -> list[Blob]:

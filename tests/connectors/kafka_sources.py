@@ -61,7 +61,9 @@ def frames(reader: KafkaSource, start: Offset, end: Offset) -> list[pl.DataFrame
     worker = pickle.loads(pickle.dumps(reader))
     texts = [json.dumps(split.to_json()) for split in reader.plan(start, end)]
     planned = pa.RecordBatch.from_pylist([{"split": text, "seq": f"{n}", "now": 0} for n, text in enumerate(texts)])
-    return [f for at in merge_splits(worker.splits(planned)) for f in worker.read(at.split)]
+    splits = [at.split for at in merge_splits(worker.splits(planned))]
+    worker.expect(splits)
+    return [frame for split in splits for frame in worker.read(split)]
 
 
 def rows(reader: KafkaSource, start: Offset, end: Offset) -> list[Any]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from stateplan.common.errors import DataError, RunError
 from stateplan.common.types import parse_type
 from stateplan.connectors.kafka import split_reader
 from stateplan.connectors.kafka.client import Brokers, close_consumers
@@ -20,6 +21,8 @@ from stateplan.connectors.kafka.source import KafkaSource
 from stateplan.connectors.kafka.splits import KafkaSplit
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.registry import find_connector, find_format
+from stateplan.connectors.rejects import collecting
+from tests.connectors.kafka_sources import EARLIEST, made, table
 from tests.support.kafka import SILENT, Kafka
 
 ALL = ("key", "timestamp", "headers")
@@ -147,6 +150,132 @@ def test_splits_of_several_partitions_one_after_another(kafka: Kafka) -> None:
             batches = split_reader.read_split(of, KafkaSplit(topic, partition, 10, 90))
             found = [v for batch in batches for v in batch.values]
             assert found == [f"{partition} {i}".encode() for i in range(10, 90)]
+    close_consumers()
+
+
+def test_splits_of_many_partitions_together(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each with its own messages and no more, also where a range ends in what a transaction left, or has nothing."""
+    topic = kafka.topic(40)
+    for partition in range(40):
+        kafka.produce(topic, [f"{partition} {i}" for i in range(partition + 5)], partition=partition)
+    with kafka.transaction(commit=False) as bad:
+        bad.produce(topic, b"bad", partition=7)
+    of = brokers(kafka, **{"isolation.level": "read_committed"})
+    splits = [KafkaSplit(topic, partition, 3, partition + 5) for partition in range(39)]
+    splits[7] = KafkaSplit(topic, 7, 3, 14)  # behind its last message are the aborted one and a marker
+    some = [splits[0], KafkaSplit(topic, 39, 4, 4), *splits[1:], splits[0], KafkaSplit(topic, 39, 4, 5)]
+    assert split_reader.together(some) == splits
+    read = split_reader.read_whole(of, splits, ["timestamp"])
+    assert read.keys() == set(splits)
+    for split, batches in read.items():
+        assert all((batch.topic, batch.partition) == (topic, split.partition) for batch in batches)
+        offsets = [offset for batch in batches for offset in batch.offsets]
+        assert offsets == list(range(3, split.partition + 5))
+        assert [v for batch in batches for v in batch.values] == [f"{split.partition} {i}".encode() for i in offsets]
+        assert sum(len(batch.metadata["timestamp"]) for batch in batches) == len(offsets)
+    assert not _fetching()
+    monkeypatch.setattr(split_reader, "_MOST", 10)
+    assert split_reader.together(splits) == splits[:3]
+    monkeypatch.setattr(split_reader, "_MOST_BYTES", 20)
+    monkeypatch.setattr(split_reader, "_TAKE", 5)
+    few = split_reader.read_whole(of, splits, [])
+    assert len(few) < len(splits)
+    assert all(
+        len(batch.values) == split.stop - 3 for split, some in few.items() for batch in some if split.partition != 7
+    )
+    close_consumers()
+
+
+def test_messages_that_are_gone_are_named_where_partitions_are_read_together(kafka: Kafka) -> None:
+    topic = kafka.topic(3)
+    for partition in range(3):
+        kafka.produce(topic, VALUES[:50], partition=partition)
+    kafka.cut(topic, 1, 20)
+    splits = [KafkaSplit(topic, partition, 10, 50) for partition in range(3)]
+    with pytest.raises(RunError, match="RUN114") as error:
+        split_reader.read_whole(brokers(kafka), splits)
+    assert "partition 1" in str(error.value)
+    splits = [KafkaSplit(topic, partition, 30, 50 + partition % 2) for partition in range(3)]
+    with pytest.raises(RunError, match="RUN115") as error:
+        split_reader.read_whole(brokers(kafka), splits)
+    assert "partition 1" in str(error.value)
+    assert not _fetching()
+    close_consumers()
+
+
+PARTITIONS = 12
+_UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
+
+
+@pytest.mark.parametrize(
+    ("options", "metadata"),
+    [
+        ({"connector": "kafka", "format": "json"}, ()),
+        ({"connector": "kafka", "format": "json"}, ("offset", "timestamp")),
+        ({"connector": "kafka", "format": "json"}, ("partition",)),
+        ({"connector": "kafka", "key.format": "json", "key.fields": "a", "value.format": "json"}, ("offset",)),
+        (_UPSERT, ("offset",)),
+    ],
+)
+def test_rows_are_the_same_together(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], metadata: tuple[str, ...]
+) -> None:
+    """In any order of reading, with tombstones and keys, with and without metadata of messages."""
+    topic = kafka.topic(PARTITIONS)
+    for partition in range(PARTITIONS):
+        keys = [b'{"a": %d}' % (i % 3) for i in range(10)]
+        values = [None if i % 4 == 3 else b'{"a": %d, "b": "%d"}' % (i % 3, partition) for i in range(10)]
+        kafka.produce(topic, values, keys=keys, partition=partition)
+    where = {"topic": topic, "properties.bootstrap.servers": kafka.servers}
+    starts = EARLIEST if options["connector"] == "kafka" else {}
+    asked = table(
+        where | starts | options, "a INT, b STRING", key=("a",) if options is _UPSERT else (), metadata=metadata
+    )
+    groups = []
+
+    def counted(of: Brokers, some: Any, keys: Any) -> Any:
+        groups.append(len(some))
+        return split_reader.read_whole(of, some, keys)
+
+    monkeypatch.setattr("stateplan.connectors.kafka.source.read_whole", counted)
+    reader = made(asked)
+    splits = [KafkaSplit(topic, partition, 2, 10 - partition % 2) for partition in range(PARTITIONS)]
+
+    def found(split: KafkaSplit) -> list[Any]:
+        return [row for frame in reader.read(split) for row in frame.rows()]
+
+    alone = {split: found(split) for split in splits}
+    assert all(alone.values()) and not groups
+    reader.expect(splits)
+    others = [KafkaSplit(topic, 3, 0, 10), splits[5], KafkaSplit(topic, 4, 3, 3)]
+    for split in (splits[0], *reversed(splits[1:]), *others):
+        assert found(split) == (alone[split] if split in alone else found(split))
+    assert groups == [PARTITIONS]
+    reader.expect(splits[4:])
+    assert found(splits[8]) == alone[splits[8]] and groups == [PARTITIONS, PARTITIONS - 8]
+    close_consumers()
+
+
+def test_a_bad_message_is_named_when_its_split_is_read(kafka: Kafka) -> None:
+    topic = kafka.topic(3)
+    for partition in range(3):
+        kafka.produce(topic, [b'{"a": 1}', b"{bad" if partition == 1 else b'{"a": 2}'], partition=partition)
+    options = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": kafka.servers, "format": "json"}
+    reader = made(table(options | EARLIEST))
+    splits = [KafkaSplit(topic, partition, 0, 2) for partition in range(3)]
+    reader.expect(splits)
+    assert [frame.rows() for frame in reader.read(splits[0])] == [[(1,), (2,)]]
+    with pytest.raises(DataError) as error:
+        list(reader.read(splits[1]))
+    assert f"topic {topic}, partition 1, offset 1" in str(error.value)
+    reader = made(table(options | EARLIEST | {"json.ignore-parse-errors": "true"}))
+    reader.expect(splits)
+    with collecting() as rejects:
+        assert [len(frame) for frame in reader.read(splits[0])] == [2] and not rejects
+    with collecting() as rejects:
+        assert [len(frame) for frame in reader.read(splits[1])] == [1]
+    (reject,) = rejects
+    assert (reject.partition, reject.offset) == (1, 1)
     close_consumers()
 
 

@@ -256,7 +256,7 @@ def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
     graph = JobGraph((source,), (_spec("a", 1, Pipeline((), ()), (1,)),), (), 1)
     times = {"a": [5, 30], "b": [7], "c": []}
     splits = [AssignedSplit(_Times(some, part=part), part, 1) for part, some in times.items()]
-    blobs = [b for some in read_splits(MicroBatch(graph), 0, splits, list) for b in some]
+    blobs = [b for some in read_splits(MicroBatch(graph), 0, [splits], list) for b in some]
     marks = [b.content for b in blobs if isinstance(b.content, PartWatermark)]
     assert marks == [
         PartWatermark(0, 30, "a"),
@@ -264,7 +264,7 @@ def test_a_source_sends_a_watermark_for_each_of_its_parts() -> None:
         PartWatermark(0, NO_WATERMARK, "c", rows=False),
     ]
     waits = AssignedSplit(_Times([], part="c", waits=True), "c", 1)
-    blobs = [b for some in read_splits(MicroBatch(graph), 0, [waits], list) for b in some]
+    blobs = [b for some in read_splits(MicroBatch(graph), 0, [[waits]], list) for b in some]
     assert blobs[0].content == PartWatermark(0, NO_WATERMARK, "c"), "it is not idle"
 
 
@@ -277,7 +277,7 @@ def test_the_driver_is_told_the_watermarks_of_the_parts_of_an_aligned_source() -
         counters = LocalCounters()
         batch = MicroBatch(graph, counters=counters)
         for _ in range(2):
-            assert not [b for some in read_splits(batch, 0, splits, list) for b in some]
+            assert not [b for some in read_splits(batch, 0, [splits], list) for b in some]
         figures = counters.end(0)
         assert figures["s"]["busy_ms"] < 1000, "a watermark is no time of work"
         assert take_parts(figures) == ({"s": {"a.b_ms": 30}} if aligned else {})
