@@ -18,7 +18,7 @@ from stateplan.common.errors import DataError, Place
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.types import LogicalType
 from stateplan.connectors.formats.base import Format, MessageDecoder, format_options, skipping
-from stateplan.connectors.kafka.split_reader import Batch, joined
+from stateplan.connectors.kafka.split_reader import Batch, concat
 from stateplan.connectors.kafka.tables import layout_of
 from stateplan.connectors.protocol import SourceTable
 from stateplan.connectors.rejects import collecting, is_collecting, pass_on
@@ -159,7 +159,7 @@ class Rows:
         own = {"topic", "partition"} & {key for _, key, _ in self.metadata}
         if not own and not is_collecting() and any(groups):
             with contextlib.suppress(DataError):
-                df, places = self._rows(joined([batch for group in groups for batch in group]))
+                df, places = self._rows(concat([batch for group in groups for batch in group]))
                 totals = [sum(len(batch.values) for batch in group) for group in groups]
                 edges = np.searchsorted(places, np.cumsum([0, *totals])).tolist()
                 return [iter([df[low:high]] if low < high else []) for low, high in pairwise(edges)]

@@ -21,7 +21,7 @@ from stateplan.connectors.kafka.client import Brokers, forget_consumers
 from stateplan.connectors.kafka.history import past_splits
 from stateplan.connectors.kafka.planning import FIRST, LAST, Planner, offsets_as, offsets_of, part_of, splits_between
 from stateplan.connectors.kafka.rows import Rows
-from stateplan.connectors.kafka.split_reader import read_split, read_whole, together
+from stateplan.connectors.kafka.split_reader import fetch_group, read_split, read_whole
 from stateplan.connectors.kafka.splits import KafkaSplit, merge_splits
 from stateplan.connectors.kafka.tables import END, START, Bound, Limits, topics_of
 from stateplan.connectors.protocol import Offset, OffsetSource, SourceTable
@@ -201,7 +201,7 @@ class KafkaSource(OffsetSource[KafkaSplit], PositionedSource[KafkaSplit]):
     def _fetch(self, split: KafkaSplit, rows: Rows) -> None:
         """Fetches the messages of a split with those of the splits behind it, if they are few."""
         del self._coming[: self._coming.index(split)]
-        group = together(self._coming)
+        group = fetch_group(self._coming)
         del self._coming[: self._coming.index(group[-1]) + 1]
         read = read_whole(self.brokers, group, rows.metadata_keys) if len(group) > 1 else {}
         self._ahead = dict(zip(read, rows.frames(list(read.values())), strict=True))

@@ -73,7 +73,7 @@ class Batch:
     metadata: Mapping[str, Sequence[Any]]
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
+def concat(batches: Sequence[Batch]) -> Batch:
     """The messages of some batches, of any partitions, under the place of the first one."""
     import numpy as np
 
@@ -115,7 +115,7 @@ def read_whole(
     return _Reader(brokers, splits, metadata_keys).read_whole()
 
 
-def together(splits: Sequence[KafkaSplit]) -> list[KafkaSplit]:
+def fetch_group(splits: Sequence[KafkaSplit]) -> list[KafkaSplit]:
     """The first split, which has messages, and those that can be fetched with it: of other partitions, with few
     messages in all."""
     out: dict[tuple[str, int], KafkaSplit] = {}

@@ -164,7 +164,7 @@ def test_splits_of_many_partitions_together(kafka: Kafka, monkeypatch: pytest.Mo
     splits = [KafkaSplit(topic, partition, 3, partition + 5) for partition in range(39)]
     splits[7] = KafkaSplit(topic, 7, 3, 14)  # behind its last message are the aborted one and a marker
     some = [splits[0], KafkaSplit(topic, 39, 4, 4), *splits[1:], splits[0], KafkaSplit(topic, 39, 4, 5)]
-    assert split_reader.together(some) == splits
+    assert split_reader.fetch_group(some) == splits
     read = split_reader.read_whole(of, splits, ["timestamp"])
     assert read.keys() == set(splits)
     for split, batches in read.items():
@@ -175,7 +175,7 @@ def test_splits_of_many_partitions_together(kafka: Kafka, monkeypatch: pytest.Mo
         assert sum(len(batch.metadata["timestamp"]) for batch in batches) == len(offsets)
     assert not _fetching()
     monkeypatch.setattr(split_reader, "_MOST", 10)
-    assert split_reader.together(splits) == splits[:3]
+    assert split_reader.fetch_group(splits) == splits[:3]
     monkeypatch.setattr(split_reader, "_MOST_BYTES", 20)
     monkeypatch.setattr(split_reader, "_TAKE", 5)
     few = split_reader.read_whole(of, splits, [])
