@@ -214,7 +214,7 @@ def _throughput(ledger: Ledger) -> Iterator[str]:
 
 
 def _comparison(ledger: Ledger, cells: Sequence[Cell]) -> tuple[Sequence[str], list[Sequence[str]]]:
-    peers = list(dict.fromkeys(cell.peer for cell in cells))
+    peers = sorted(dict.fromkeys(cell.peer for cell in cells), key=lambda peer: peer not in (OURS, HERE))
     us = [peer for peer in (OURS, HERE) if peer in peers]
     has_checkpoints = any("checkpoint MiB" in ledger.medians(cell) for cell in cells if cell.peer in us)
     sizes = _SIZES if has_checkpoints else {"peak GiB": "GiB"}
