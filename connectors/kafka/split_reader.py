@@ -222,9 +222,19 @@ class _Reader:
     def read_whole(self) -> dict[KafkaSplit, list[Batch]]:
         """The messages of the splits that come to their end before all of them have too many bytes."""
         with self._fetching():
-            while self.left and sum(one.size for one in self.ranges.values()) < _MOST_BYTES:
+            pending = list(self.ranges.values())
+            while pending and sum(one.size for one in self.ranges.values()) < _MOST_BYTES:
                 self._take()
+                self._leave([one.split for one in pending if not one.left])
+                pending = [one for one in pending if one.left]
         return {one.split: list(one.batches()) for one in self.ranges.values() if not one.left}
+
+    def _leave(self, splits: Sequence[KafkaSplit]) -> None:
+        """Stops fetching partitions whose splits have been read: there may be many messages behind a split."""
+        from confluent_kafka import TopicPartition
+
+        if splits:
+            self.client.consumer.incremental_unassign([TopicPartition(one.topic, one.partition) for one in splits])
 
     @contextmanager
     def _fetching(self) -> Iterator[None]:

@@ -186,6 +186,27 @@ def test_splits_of_many_partitions_together(kafka: Kafka, monkeypatch: pytest.Mo
     close_consumers()
 
 
+def test_what_is_behind_the_splits_is_not_taken(kafka: Kafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = kafka.topic(8)
+    for partition in range(8):
+        kafka.produce(topic, VALUES * 20, partition=partition)
+    taken = []
+    by_range = split_reader._Reader._by_range
+
+    def counted(reader: Any, messages: list[Any]) -> Any:
+        taken.append(len(messages))
+        return by_range(reader, messages)
+
+    monkeypatch.setattr(split_reader._Reader, "_by_range", counted)
+    splits = [KafkaSplit(topic, partition, 5, 505) for partition in range(8)]
+    for _ in range(2):  # the second time, in partitions that were left
+        taken.clear()
+        read = split_reader.read_whole(brokers(kafka), splits)
+        assert [sum(len(batch.values) for batch in read[split]) for split in splits] == [500] * 8
+        assert sum(taken) < 8 * len(VALUES) * 20 / 2
+    close_consumers()
+
+
 def test_messages_that_are_gone_are_named_where_partitions_are_read_together(kafka: Kafka) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
