@@ -69,7 +69,7 @@ class Table:
     time_zone: str = field(default="UTC", kw_only=True)
 
     def value(self, key: str) -> Any:
-        """An option parsed, or its default; references to secrets stay. Raises OptionError OPT104, OPT105."""
+        """An option's parsed value or its default; references to secrets stay. Raises OptionError OPT104, OPT105."""
         return self.connector.value(self.options, key)
 
     def secret(self, key: str) -> Any:

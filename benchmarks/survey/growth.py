@@ -93,9 +93,9 @@ def of_files(peer: Peer, work: Path) -> dict[str, float]:
     return {"first row s": first, "last row s": last}
 
 
-def _run_keys(keys: int, work: Path, _: Mapping[str, str]) -> dict[str, float]:
+def _run_keys(keys: int, work: Path, options: Mapping[str, str]) -> dict[str, float]:
     write_files(work / "input", inputs(keys, keys // _BATCHES))
-    records = _records(work / "input", _checkpoint(work) | {"execution.memory.total": _MEMORY})
+    records = _records(work / "input", {"execution.memory.total": _MEMORY, **_checkpoint(work), **options})
     first, last = (tenth[1:] for tenth in (records[: len(records) // 10 + 1], records[-len(records) // 10 - 1 :]))
     stored = sum(file.stat().st_size for file in (work / "checkpoint").rglob("*") if file.is_file())
     speeds = [_rows(tenth) / _seconds(tenth) for tenth in (first, last)]
@@ -110,10 +110,10 @@ def _run_keys(keys: int, work: Path, _: Mapping[str, str]) -> dict[str, float]:
     }
 
 
-def _run_start(keys: int, work: Path, _: Mapping[str, str]) -> dict[str, float]:
+def _run_start(keys: int, work: Path, options: Mapping[str, str]) -> dict[str, float]:
     path = work / "input" / "part-99999.parquet"
     pl.DataFrame({"k": [0, keys], "v": [0, 0]}, schema={"k": pl.Int64, "v": pl.Int64}).write_parquet(path)
-    record = _records(work / "input", _checkpoint(work) | {"execution.memory.total": _MEMORY})[-1]
+    record = _records(work / "input", {"execution.memory.total": _MEMORY, **_checkpoint(work), **options})[-1]
     return {"committed": (record.started + record.ms) / 1000}
 
 

@@ -116,7 +116,7 @@ def _topics(ledger: Ledger) -> Iterator[str]:
         by_size.setdefault((cell.peer, cell.size), {})[cell.case] = cell
     durations = sorted({case for cells in by_size.values() for case in cells} - {"rows/s"}, key=_seconds)
     rows = []
-    for (peer, size), cells in sorted(by_size.items()):
+    for (peer, size), cells in by_size.items():
         figures = {case: ledger.medians(cell) for case, cell in cells.items()}
         latencies = [_number(figures.get(case, {}).get(name)) for case in durations for name in ("p50 ms", "p99 ms")]
         rows.append((peer, size, *latencies, _number(figures.get("rows/s", {}).get("rows/s"))))

@@ -267,9 +267,13 @@ class _Reader:
         if len(self.ranges) == 1:
             yield next(iter(self.ranges.values())), messages
             return
-        some_range = next(iter(self.ranges.values()))
-        for (topic, partition), group in groupby(messages, lambda message: (message.topic(), message.partition())):
-            yield self.ranges.get((topic, partition), some_range) if topic is not None else some_range, list(group)
+        for place, group in groupby(messages, lambda message: (message.topic(), message.partition())):
+            if place in self.ranges:
+                yield self.ranges[place], list(group)
+            else:  # errors of a topic or of the group have no partition
+                of_topic = (one for one in self.ranges.values() if one.split.topic == place[0])
+                one = next(of_topic, next(iter(self.ranges.values())))
+                yield one, [message for message in group if message.error() is not None]
 
     def _messages_of_range(self, one: _Range, messages: list[Message]) -> Iterator[Message]:
         for message in messages:

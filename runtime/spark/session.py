@@ -102,9 +102,9 @@ _SOCKET_FOLDER = 60
 """The longest path of a folder, in bytes, where Spark can put a socket: paths of sockets have at most some hundred."""
 
 _JVM_SETTINGS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
-_JVM_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_JVM_VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS", "PYSPARK_SUBMIT_ARGS")
 """Where a user gives options to Spark's JVM."""
-_COLLECTOR = re.compile(r"-XX:\+Use\w+GC\b")
+_COLLECTOR_OPTION = re.compile(r"-XX:\+Use\w+GC\b")
 
 _CODE_CACHE = "-XX:ReservedCodeCacheSize=240m"
 """The room for compiled code that the JVM has with its optimizing compiler. Without that compiler it would have 48 MiB,
@@ -490,8 +490,9 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool, others: Mapping[str, str]) -
     java = ["-XX:+IgnoreUnrecognizedVMOptions", "-XX:+ExitOnOutOfMemoryError"]
     if tweaks.on("compilers"):
         java += ["-XX:Tier3DelayOn=0"] if lasting else ["-XX:TieredStopAtLevel=1", _CODE_CACHE]
-    own = _chooses_collector(others)
-    java += [o for name, t in TWEAKS.items() if tweaks.on(name) and not (own and name == COLLECTOR) for o in t.java]
+    left_out = {COLLECTOR} if _chooses_collector(others) else set()
+    active = [tweak for name, tweak in TWEAKS.items() if tweaks.on(name) and name not in left_out]
+    java += [option for tweak in active for option in tweak.java]
     archive = tweaks.attempt("class-archive", archive_options, os.environ) or []
     java += archive
     if not archive and os.name == "posix" and tweaks.attempt("class-archive", archive_at_exit, os.environ):
@@ -516,12 +517,12 @@ def _of_this_machine(tweaks: Tweaks, lasting: bool, others: Mapping[str, str]) -
 
 
 def _chooses_collector(settings: Mapping[str, str]) -> bool:
-    """Whether the JVM is to have a collector of garbage by settings or variables: it does not start with two."""
+    """Whether settings or variables choose the garbage collector of the JVM, which does not start with two."""
     texts = (
         *(settings.get(name, "") for name in _JVM_SETTINGS),
         *(os.environ.get(name, "") for name in _JVM_VARIABLES),
     )
-    return any(_COLLECTOR.search(text) for text in texts)
+    return any(_COLLECTOR_OPTION.search(text) for text in texts)
 
 
 def _class_path() -> str:

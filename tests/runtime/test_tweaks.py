@@ -324,6 +324,9 @@ def test_a_collector_that_a_user_chooses_stays(monkeypatch: pytest.MonkeyPatch) 
     )
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:+UseSerialGC")
     assert "GC" not in java()
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-java-options -XX:+UseG1GC pyspark-shell")
+    assert "GC" not in java()
 
 
 def test_a_name_that_no_tweak_has() -> None:
