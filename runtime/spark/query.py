@@ -168,6 +168,8 @@ class SparkRunStore:
         short_messages: whether the tweak ``state-messages`` is on.
     """
 
+    is_compact = True
+
     def __init__(self, handle: StatefulProcessorHandle, short_messages: bool = False) -> None:
         self._short_messages = short_messages
         self._manifest = handle.getValueState("manifest", _MANIFEST)

@@ -43,6 +43,8 @@ _FORMAT = 1
 class MemoryRunStore:
     """A run store in memory: the twin of Spark's for tests."""
 
+    is_compact = False
+
     def __init__(self) -> None:
         self.text: str | None = None
         self.values: dict[str, bytes] = {}

@@ -14,11 +14,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-import polars as pl
 import pyarrow as pa
 
 from stateplan.common.failure_reasons import reason_of
-from stateplan.runtime.state.runs import Rows
+from stateplan.runtime.state.runs import Rows, decode_frame
 
 MEMORY = 64 << 20
 """Bytes of runs that a worker keeps in memory where local disk does not take them."""
@@ -112,7 +111,7 @@ class RunCache:
     def _map(self, run: str, path: Path) -> Rows:
         with pa.memory_map(str(path)) as source:
             size = source.size()
-            rows = Rows(_decode(source))
+            rows = Rows(decode_frame(source))
         if self._limit is not None:
             with contextlib.suppress(OSError):
                 os.utime(path)
@@ -125,7 +124,7 @@ class RunCache:
         return rows
 
     def _hold(self, run: str, data: bytes) -> Rows:
-        rows = Rows(_decode(pa.py_buffer(data)))
+        rows = Rows(decode_frame(pa.py_buffer(data)))
         if len(data) <= self._memory:
             self._runs_in_memory[run] = rows, len(data)
             self._held_bytes += len(data)
@@ -222,13 +221,3 @@ def _address_space() -> int:
         return 1 << 62 if limit == resource.RLIM_INFINITY else limit
     except (ImportError, OSError):
         return 1 << 62
-
-
-def _decode(source: pa.Buffer | pa.NativeFile) -> pl.DataFrame:
-    try:
-        table = pa.ipc.open_file(source).read_all()
-    except pa.ArrowInvalid as cause:
-        raise ValueError(str(cause)) from cause
-    frame = pl.from_arrow(table, rechunk=False)
-    assert isinstance(frame, pl.DataFrame)
-    return frame if frame.n_chunks() <= 1 else frame.rechunk()

@@ -24,6 +24,7 @@ from stateplan.common.small_frames import rows_at, rows_where, stack
 from stateplan.common.values.nanoseconds import portable_frame, stored_dtype, with_counts
 from stateplan.runtime.hashing import Hashes, hash_rows
 from stateplan.runtime.kernel import ACCESS_TIME, StateTable
+from stateplan.runtime.state.hash_index import HashIndex
 
 HASH = "@h"
 TOMBSTONE = "@x"
@@ -44,6 +45,8 @@ _EQUATABLE = frozenset([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Boo
 """Types of which Python takes for equal what Polars does."""
 _FEW = 64
 """Up to this number of rows Python compares sooner than Polars gets to it."""
+_UNINDEXED = 1024
+"""Fewer hashes than this are in the caches of the processor, where a search is fast."""
 
 
 class RunInfo(NamedTuple):
@@ -107,12 +110,14 @@ class Rows:
         is_checked: whether the columns have been compared with those of its table.
     """
 
-    __slots__ = ("frame", "hashes", "is_checked")
+    __slots__ = ("_index", "_sought", "frame", "hashes", "is_checked")
 
     def __init__(self, frame: pl.DataFrame, hashes: Hashes | None = None) -> None:
         self.frame = frame
         self.hashes: Hashes = frame[HASH].to_numpy() if hashes is None else hashes
         self.is_checked = False
+        self._index: HashIndex | None = None
+        self._sought = 0
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -136,17 +141,27 @@ class Rows:
         n = len(hashes)
         if n == 0:
             return np.zeros(0, np.int64)
-        if len(sought_hashes) > 64:
+        if len(sought_hashes) > _FEW:
             sought_hashes = sought_hashes[
                 np.searchsorted(sought_hashes, hashes[0]) : np.searchsorted(sought_hashes, hashes[-1], side="right")
             ]
-        low = np.searchsorted(hashes, sought_hashes)
-        if len(low) and low[-1] == n:
-            low[low == n] = n - 1
-        match = hashes[low] == sought_hashes
-        if not match.any():
-            return np.zeros(0, np.int64)
-        return _ranges(low[match], np.searchsorted(hashes, sought_hashes[match], side="right"))
+        if self._is_worth_an_index(len(sought_hashes)):
+            self._index = self._index or HashIndex(hashes)
+            starts, found_hashes = self._index.find(sought_hashes)
+        else:
+            starts = np.searchsorted(hashes, sought_hashes)
+            is_there = hashes.take(starts, mode="clip") == sought_hashes
+            starts, found_hashes = starts[is_there], sought_hashes[is_there]
+        stops = starts + 1
+        several = np.flatnonzero(hashes.take(stops, mode="clip") == found_hashes)
+        if len(several):
+            stops[several] = np.searchsorted(hashes, found_hashes[several], side="right")
+        return _ranges(starts, stops)
+
+    def _is_worth_an_index(self, count: int) -> bool:
+        """Whether so many hashes are found sooner with an index, which takes as long as a search for some of them."""
+        self._sought += count
+        return count > _FEW and len(self) >= _UNINDEXED and 8 * self._sought >= len(self)
 
 
 def state_schema(table: StateTable) -> dict[str, pl.DataType]:
@@ -173,6 +188,21 @@ def encode_frame(frame: pl.DataFrame) -> bytes:
     with pa.ipc.new_file(out, table.schema) as writer:
         writer.write_table(table)
     return bytes(out.getvalue())
+
+
+def decode_table(source: pa.Buffer | pa.NativeFile) -> pa.Table:
+    """The Arrow table of an IPC file. Raises ValueError if it is damaged."""
+    try:
+        return pa.ipc.open_file(source).read_all()
+    except pa.ArrowInvalid as cause:
+        raise ValueError(str(cause)) from cause
+
+
+def decode_frame(source: pa.Buffer | pa.NativeFile) -> pl.DataFrame:
+    """The frame of :func:`encode_frame`. Raises ValueError if it is damaged."""
+    frame = pl.from_arrow(decode_table(source), rechunk=False)
+    assert isinstance(frame, pl.DataFrame)
+    return frame if frame.n_chunks() <= 1 else frame.rechunk()
 
 
 def in_memory(frame: pl.DataFrame, table: StateTable) -> pl.DataFrame:

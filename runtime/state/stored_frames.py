@@ -5,11 +5,13 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Collection, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import polars as pl
+import pyarrow as pa
 
 from stateplan.common.errors import CheckpointError
+from stateplan.runtime.hashing import hash_rows
 from stateplan.runtime.kernel import ACCESS_TIME, FormerColumns, StateTable
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.runs import (
@@ -19,6 +21,8 @@ from stateplan.runtime.state.runs import (
     WRITE_TIME,
     Rows,
     RunInfo,
+    decode_frame,
+    decode_table,
     encode_frame,
     in_memory,
     state_schema,
@@ -28,6 +32,11 @@ CHUNK_SIZE = 8 << 20
 """Frames are stored in values of at most this number of bytes: larger values halve the throughput of Spark's state
 API."""
 
+_COMPACT = 64 << 10
+"""Frames of fewer bytes are stored as they are: to make them smaller takes longer than it saves."""
+
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+
 _OF_ROWS = (ACCESS_TIME, WRITE_TIME, HASH, TOMBSTONE)
 """Columns of runs that are not those of a table."""
 
@@ -35,7 +44,13 @@ _RESTORE = "restore the checkpoint directory from a copy, or start from an empty
 
 
 class RunStore(Protocol):
-    """Where manifests and runs live; commits are the owner's (Spark's state store)."""
+    """Where manifests and runs live; commits are the owner's (Spark's state store).
+
+    Attributes:
+        is_compact: whether frames are compressed and have no hashes. They are read both ways.
+    """
+
+    is_compact: bool
 
     def manifest(self) -> str | None: ...
 
@@ -46,6 +61,14 @@ class RunStore(Protocol):
     def get(self, key: str) -> bytes | None: ...
 
     def remove(self, key: str) -> None: ...
+
+
+class _Fresh(NamedTuple):
+    """A frame that is not stored yet: its rows, its bytes to be mapped, and those to be stored."""
+
+    rows: Rows
+    data: bytes
+    stored_data: bytes
 
 
 class Parts:
@@ -76,7 +99,7 @@ class Parts:
         self._place = place
         self.version = version
         self._former_columns = former_columns
-        self._fresh: dict[str, tuple[Rows, bytes]] = {}
+        self._fresh: dict[str, _Fresh] = {}
         self.bytes_written = 0
         self.bytes_dropped = 0
         self.loads = 0
@@ -89,12 +112,12 @@ class Parts:
     def _rows(self, table: StateTable, info: RunInfo) -> Rows:
         """The stored frame with the columns of the table. Raises the same errors as :meth:`load`."""
         if info.id in self._fresh:
-            return self._fresh[info.id][0]
+            return self._fresh[info.id].rows
 
         def get() -> bytes:
             self.misses += 1
             chunks = list(self._chunks(table, info))
-            return b"".join(chunks) if len(chunks) > 1 else chunks[0]
+            return self._with_hashes(b"".join(chunks) if len(chunks) > 1 else chunks[0], table, info)
 
         self.loads += 1
         try:
@@ -114,6 +137,16 @@ class Parts:
                 )
             rows.frame, rows.is_checked = frame, True
         return rows
+
+    def _with_hashes(self, data: bytes, table: StateTable, info: RunInfo) -> bytes:
+        """A stored frame as it is mapped: not compressed, and with hashes. Raises ValueError if it is not in order."""
+        frame = decode_frame(pa.py_buffer(data))
+        if HASH in frame.columns:
+            return data
+        hashes = hash_rows(in_memory(self._present_columns(frame, table, info), table), table.lookup)
+        if (hashes[1:] < hashes[:-1]).any():
+            raise ValueError("its rows are not in the order of their hashes")
+        return encode_frame(frame.insert_column(frame.columns.index(TOMBSTONE), pl.Series(HASH, hashes)))
 
     def _present_columns(self, frame: pl.DataFrame, table: StateTable, info: RunInfo) -> pl.DataFrame:
         """A stored frame with the columns of the present version, as far as it has them, and NULL in the others."""
@@ -170,8 +203,9 @@ class Parts:
     def put(self, frame: pl.DataFrame) -> RunInfo:
         """Keeps a frame sorted by its hashes; it is stored by :meth:`flush`, if it is not dropped before."""
         data = encode_frame(frame)
+        stored_data = _compact(data) if self._store.is_compact and len(data) >= _COMPACT else data
         run = uuid.uuid4().hex
-        self._fresh[run] = (Rows(frame), data)
+        self._fresh[run] = _Fresh(Rows(frame), data, stored_data)
         times = frame[ACCESS_TIME].to_numpy()
         middle = times.copy()
         middle.partition(len(middle) // 2)
@@ -179,12 +213,12 @@ class Parts:
             run,
             frame.height,
             newest=int(times.max()),
-            size=len(data),
-            chunks=max(1, -(-len(data) // CHUNK_SIZE)),
+            size=len(stored_data),
+            chunks=max(1, -(-len(stored_data) // CHUNK_SIZE)),
             oldest=int(times.min()),
             middle=int(middle[len(middle) // 2]),
             dead=int(frame[TOMBSTONE].sum()),
-            check=zlib.crc32(data),
+            check=zlib.crc32(stored_data),
             low=0,
             high=LAST_PREFIX,
             run=0,
@@ -204,13 +238,23 @@ class Parts:
 
     def flush(self) -> None:
         """Stores what is new."""
-        for run, (_, data) in self._fresh.items():
+        for run, fresh in self._fresh.items():
+            data = fresh.stored_data
             if len(data) <= CHUNK_SIZE:
                 self._store.put(f"{run}/0", data)
             else:
                 view = memoryview(data)
                 for n in range(0, len(data), CHUNK_SIZE):
                     self._store.put(f"{run}/{n // CHUNK_SIZE}", bytes(view[n : n + CHUNK_SIZE]))
-            self._cache.add(run, data)
+            self._cache.add(run, fresh.data)
             self.bytes_written += len(data)
         self._fresh.clear()
+
+
+def _compact(data: bytes) -> bytes:
+    """A frame as it is stored: compressed, and without hashes, which are random and follow from the other columns."""
+    table = decode_table(pa.py_buffer(data)).drop_columns([HASH])
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, table.schema, options=_COMPRESSED) as writer:
+        writer.write_table(table)
+    return bytes(out.getvalue())

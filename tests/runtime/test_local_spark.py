@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -23,6 +24,11 @@ def files(spark: SparkSession) -> Any:
     return jvm.org.apache.hadoop.fs.FileSystem.get(
         jvm.java.net.URI("file:///"), spark.sparkContext._jsc.hadoopConfiguration()
     )
+
+
+def paths(spark: SparkSession, *of: Path) -> list[Any]:
+    jvm: Any = spark.sparkContext._jvm
+    return [jvm.org.apache.hadoop.fs.Path(str(path)) for path in of]
 
 
 def test_the_session_uses_them(spark: SparkSession) -> None:
@@ -53,24 +59,40 @@ def test_a_damaged_file_is_still_noticed(spark: SparkSession, tmp_path: Path) ->
         files(spark).open(path).read()
 
 
+@pytest.mark.parametrize("to", ["copyToLocalFile", "copyFromLocalFile"])
 @pytest.mark.parametrize(("name", "is_linked"), [("000008-1.sst", True), ("1_a.zip", False)])
-def test_tables_of_a_state_store_are_linked(spark: SparkSession, tmp_path: Path, name: str, is_linked: bool) -> None:
-    jvm: Any = spark.sparkContext._jvm
-    source, target = tmp_path / name, tmp_path / "working copy"
+def test_tables_of_a_state_store_are_linked(
+    spark: SparkSession, tmp_path: Path, to: str, name: str, is_linked: bool
+) -> None:
+    source, target = tmp_path / name, tmp_path / "new folder" / name
     source.write_bytes(b"state")
-    files(spark).copyToLocalFile(*(jvm.org.apache.hadoop.fs.Path(str(path)) for path in (source, target)))
+    getattr(files(spark), to)(*paths(spark, source, target))
     assert target.read_bytes() == b"state"
     assert target.samefile(source) == is_linked
 
 
-def test_tables_are_copied_where_they_cannot_be_linked(spark: SparkSession, tmp_path: Path) -> None:
-    jvm: Any = spark.sparkContext._jvm
-    source, target = tmp_path / "000008-1.sst", tmp_path / "working copy"
+@pytest.mark.parametrize("to", ["copyToLocalFile", "copyFromLocalFile"])
+def test_a_link_to_another_table_is_replaced(spark: SparkSession, tmp_path: Path, to: str) -> None:
+    source, target, other = tmp_path / "000008-1.sst", tmp_path / "target.sst", tmp_path / "000007-1.sst"
     source.write_bytes(b"state")
-    target.write_bytes(b"of before")
-    files(spark).copyToLocalFile(*(jvm.org.apache.hadoop.fs.Path(str(path)) for path in (source, target)))
+    other.write_bytes(b"of before")
+    target.hardlink_to(other)
+    getattr(files(spark), to)(*paths(spark, source, target))
     assert target.read_bytes() == b"state"
-    assert not target.samefile(source)
+    assert other.read_bytes() == b"of before"
+
+
+@pytest.mark.parametrize("to", ["copyToLocalFile", "copyFromLocalFile"])
+def test_tables_are_copied_where_they_cannot_be_linked(spark: SparkSession, tmp_path: Path, to: str) -> None:
+    other_disk = Path("/dev/shm")
+    if not other_disk.is_dir() or other_disk.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system to copy to")
+    source = tmp_path / "000008-1.sst"
+    source.write_bytes(b"state")
+    with tempfile.TemporaryDirectory(dir=other_disk) as folder:
+        target = Path(folder) / source.name
+        getattr(files(spark), to)(*paths(spark, source, target))
+        assert target.read_bytes() == b"state"
 
 
 @pytest.mark.parametrize("size", [0, 1, 255, 256, 70_000])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
+from unittest.mock import patch
 
 import polars as pl
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from stateplan.common.errors import CheckpointError
 from stateplan.runtime.kernel import StateTable, own_columns
+from stateplan.runtime.state import stored_frames
 from stateplan.runtime.state.keyed_state import KeyedState, MemoryRunStore
 from stateplan.runtime.state.run_cache import RunCache
 from stateplan.runtime.state.run_list import due_merges, tier
@@ -21,6 +24,9 @@ MANY = StateTable("many", 0, ("k",), ("k", "e"), own_columns({"k": pl.Int64(), "
 
 KEYS = st.one_of(st.none(), st.integers(0, 12))
 ENTRIES = st.sampled_from(["a", "b", "c"])
+
+Step: TypeAlias = tuple[list[tuple[object, str, int]], list[tuple[object, str]], int]
+"""Upserts, deletes, and how much later it is."""
 
 
 @dataclass
@@ -53,11 +59,18 @@ def found(frame: pl.DataFrame, keys: set[object]) -> set[tuple[object, ...]]:
         max_size=40,
     ),
     st.sampled_from([0, 300, 1000]),
+    st.booleans(),
 )
-def test_like_a_dict(
-    steps: list[tuple[list[tuple[object, str, int]], list[tuple[object, str]], int]], ttl: int
-) -> None:
-    store, cache, reference, now = MemoryRunStore(), RunCache(None), Reference(), 0
+def test_like_a_dict(steps: list[Step], ttl: int, is_compact: bool) -> None:
+    """Also where frames are stored as in Spark's state store, and read from there each time."""
+    store = MemoryRunStore()
+    store.is_compact = is_compact
+    with patch.object(stored_frames, "_COMPACT", 0):
+        compare(steps, ttl, store, RunCache(None, memory=0 if is_compact else 1 << 20))
+
+
+def compare(steps: list[Step], ttl: int, store: MemoryRunStore, cache: RunCache) -> None:
+    reference, now = Reference(), 0
     for upserts, deletes, wait in steps:
         now += wait
         state = KeyedState(store, cache, [MANY], "test")

@@ -9,27 +9,44 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * Hadoop's local file system, except that the JVM sets permissions, where Hadoop starts the program chmod, and that a
- * start links the files of a state store from the checkpoint, where Spark copies them. RocksDB writes no such file a
- * second time, and has checksums of its own in them.
+ * Hadoop's local file system, except that the JVM sets permissions, where Hadoop starts the program chmod, and that the
+ * tables of a state store are linked into and out of the checkpoint, where Spark copies them. RocksDB writes no such file
+ * a second time, and has checksums of its own in them.
  */
 public class LocalFiles extends LocalFileSystem {
     public LocalFiles() {
         super(new Raw());
     }
 
-    public void copyToLocalFile(boolean deleteSource, Path source, Path target) throws IOException {
-        if (!deleteSource && source.getName().endsWith(".sst")) {
-            try {
-                Files.createLink(pathToFile(target).toPath(), pathToFile(source).toPath());
-                return;
-            } catch (IOException e) {
-                // On another disk, for example: a copy.
-            } catch (UnsupportedOperationException e) {
-                // The file system has no links: a copy.
-            }
+    public void copyFromLocalFile(boolean deleteSource, Path source, Path target) throws IOException {
+        if (deleteSource || !isLinked(source, target)) {
+            super.copyFromLocalFile(deleteSource, source, target);
         }
-        super.copyToLocalFile(deleteSource, source, target);
+    }
+
+    public void copyToLocalFile(boolean deleteSource, Path source, Path target) throws IOException {
+        if (deleteSource || !isLinked(source, target)) {
+            super.copyToLocalFile(deleteSource, source, target);
+        }
+    }
+
+    private boolean isLinked(Path source, Path target) {
+        if (!source.getName().endsWith(".sst")) {
+            return false;
+        }
+        java.nio.file.Path link = pathToFile(target).toPath();
+        try {
+            Files.createDirectories(link.getParent());
+            // A copy to a file that is there would change all links of it.
+            Files.deleteIfExists(link);
+            Files.createLink(link, pathToFile(source).toPath());
+            return true;
+        } catch (IOException e) {
+            // On another disk, for example.
+        } catch (UnsupportedOperationException e) {
+            // The file system has no links.
+        }
+        return false;
     }
 
     public static class Raw extends RawLocalFileSystem {
