@@ -184,8 +184,8 @@ TWEAKS: dict[str, Tweak] = {
     ),
     # inside the JVM of such a Spark
     "local-files": Tweak(
-        "starts the program `chmod` for each local file that it creates, and copies state into a checkpoint, and out of "
-        "it at a start",
+        "starts the program `chmod` for each local file that it creates, and copies state into a checkpoint, and at a "
+        "start out of it",
         "sets the permissions in the JVM, and links the files of state",
         "20 processes; a second at the start, and the disk, for each 2 GB of state",
     ),
