@@ -22,6 +22,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -66,15 +67,13 @@ def of_hosts(number: int, work: Path) -> dict[str, float]:
     shared.mkdir()
     count = min(2, number)
     with Hosts(work / "hosts", [shared], count, cores=number // count) as hosts:
-        arguments = ("partitions", str(number), str(shared), json.dumps(OPTIONS))
-        command = [sys.executable, "-m", "benchmarks.survey.growth", *arguments]
-        temporary = {"TMPDIR": str(shared)}
-        process = hosts.on(DRIVER, *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=temporary)
-        lines = process.communicate()[0].strip().splitlines()
-    if process.returncode:
-        raise RuntimeError(" / ".join(lines[-3:]))
-    figures: dict[str, float] = json.loads(lines[-1])
-    return figures
+
+        def start(command: Sequence[str], **how: Any) -> subprocess.Popen[str]:
+            return hosts.on(DRIVER, *command, env={"TMPDIR": str(shared)}, **how)
+
+        figures = python_figures("growth", "partitions", str(number), str(shared), json.dumps(OPTIONS), start=start)
+    # Memory is that of the driver alone.
+    return {name: value for name, value in figures.items() if not name.endswith("GiB")}
 
 
 def of_files(peer: Peer, work: Path) -> dict[str, float]:

@@ -107,11 +107,19 @@ class Program:
         self._process.wait()
 
 
-def python_figures(module: str, *arguments: str) -> dict[str, float]:
-    """The figures that a module of the survey prints as its last line, a process of its own, and their peak memory.
-    Raises RuntimeError: it fails."""
+def python_figures(
+    module: str, *arguments: str, start: Callable[..., subprocess.Popen[str]] = subprocess.Popen
+) -> dict[str, float]:
+    """The figures that a module of the survey prints as its last line, and the peak memory of its processes.
+
+    Args:
+        start: starts a process of its own, from a command and the arguments of :class:`subprocess.Popen`.
+
+    Raises:
+        RuntimeError: it fails.
+    """
     command = [sys.executable, "-m", f"benchmarks.survey.{module}", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as process:
+    with start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT) as process:
         with PeakMemory(process.pid) as memory:
             lines = [line for line in process.stdout or () if line.strip()]
         if process.wait():

@@ -14,8 +14,8 @@ from stateplan.runtime.hashing import Hashes
 
 _MARKS = 8
 """Marks for each hash, about; one in nine of them is set."""
-_MARKS_OF_START = 64
-"""Marks for each start, so eight hashes, about."""
+_START_BITS = 6
+"""A start is for 64 marks, so about eight hashes."""
 _MOST_STEPS = 7
 """If a search in a range may take more steps, many rows have the same hash, and a binary search of all is as fast."""
 
@@ -34,7 +34,7 @@ class HashIndex:
         marks = np.zeros(int(ranges[-1]) + 1, bool)
         marks[ranges] = True
         self._bits = np.packbits(marks, bitorder="little")
-        counts = np.bincount(ranges // _MARKS_OF_START)
+        counts = np.bincount(ranges >> _START_BITS)
         self._steps = int(counts.max()).bit_length()
         self._starts = (np.cumsum(counts) - counts).astype(np.uint32)
 
@@ -55,7 +55,7 @@ class HashIndex:
         if self._steps > _MOST_STEPS:
             rows = np.searchsorted(self._hashes, sought)
         else:
-            rows = self._starts.take(ranges // _MARKS_OF_START).astype(np.int64)
+            rows = self._starts.take(ranges >> _START_BITS).astype(np.int64)
             for step in reversed(range(self._steps)):
                 is_less = self._hashes.take(rows + ((1 << step) - 1), mode="clip") < sought
                 rows += is_less.astype(np.int64) << step

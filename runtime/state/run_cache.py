@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection
 from pathlib import Path
 
@@ -56,6 +56,7 @@ class RunCache:
         self._most_mapped = min(_address_space() // 4, limit // 4 if limit is not None else 1 << 62)
         self._mapped_runs: OrderedDict[str, tuple[Rows, int]] = OrderedDict()
         self._mapped_bytes = 0
+        self._mapped_of: defaultdict[str, set[str]] = defaultdict(set)  # by the folder of their owner
         self._runs_in_memory: OrderedDict[str, tuple[Rows, int]] = OrderedDict()
         self._held_bytes = 0
         self._unmeasured_bytes = limit or 0  # bytes written since the folder was last measured
@@ -103,6 +104,14 @@ class RunCache:
             with contextlib.suppress(OSError):
                 path.unlink()
 
+    def forget_others(self, folder: Path, current: Collection[str]) -> None:
+        """Forgets what is mapped of a folder, the ``current`` runs excepted: another process has merged them. While
+        they are mapped, they take memory, and disk that no file accounts for."""
+        mapped_runs = self._mapped_of[folder.name]
+        for run in mapped_runs.difference(current):
+            mapped_runs.remove(run)
+            self._forget(run)
+
     def due_for_tidying(self, owner: str) -> bool:
         """Whether it is time to look for files that belong to no run of ``owner``."""
         visits = self._visits[owner] = self._visits.get(owner, -1) + 1
@@ -116,6 +125,7 @@ class RunCache:
             with contextlib.suppress(OSError):
                 os.utime(path)
         self._mapped_runs[run] = rows, size
+        self._mapped_of[path.parent.name].add(run)
         self._mapped_bytes += size
         while len(self._mapped_runs) > 1 and (
             self._mapped_bytes > self._most_mapped or len(self._mapped_runs) > _OPEN_RUNS
@@ -202,8 +212,11 @@ class OwnedCache:
         self._cache.discard(run, self._path(run))
 
     def tidy(self, current: Collection[str]) -> None:
-        """Now and then, removes the files of runs that are not ``current``: a task that failed has left them."""
-        if self._folder is None or not self._cache.due_for_tidying(self._owner):
+        """Forgets runs that are not ``current``. Now and then, removes their files, which a failed task has left."""
+        if self._folder is None:
+            return
+        self._cache.forget_others(self._folder, current)
+        if not self._cache.due_for_tidying(self._owner):
             return
         with contextlib.suppress(OSError):
             for entry in list(os.scandir(self._folder)):

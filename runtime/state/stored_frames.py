@@ -197,7 +197,7 @@ class Parts:
         return self._cache.first_visit()
 
     def tidy(self, current: Collection[str]) -> None:
-        """Now and then, removes files on local disk of runs that are not ``current``."""
+        """See :meth:`OwnedCache.tidy`."""
         self._cache.tidy(current)
 
     def put(self, frame: pl.DataFrame) -> RunInfo:

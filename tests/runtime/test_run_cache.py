@@ -249,3 +249,18 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     assert cache_settings({"state.backend.forst.cache.dir": place}, said.append).folder is None
     assert len(said) == 1
     assert place in said[0]
+
+
+def test_runs_that_another_process_has_merged_are_not_mapped_any_more(tmp_path: Path) -> None:
+    store, one, other = MemoryRunStore(), RunCache(str(tmp_path)), RunCache(str(tmp_path))
+    run_state(store, one, 7)
+    asked = pl.DataFrame({"k": [0, 1]})
+    found = KeyedState(store, other, [POINT], "dedup[3], key group 1").lookup(POINT, asked, 7, 0)
+    before = set(other._mapped_runs)
+    assert len(before) == 7
+    step(store, one, 7)  # the eighth run: one takes their place
+    state = KeyedState(store, other, [POINT], "dedup[3], key group 1")
+    assert not other._mapped_runs
+    assert other._mapped_bytes == 0
+    assert state.lookup(POINT, asked, 8, 0)["k"].sort().to_list() == found["k"].sort().to_list()
+    assert {f"{run}.arrow" for run in other._mapped_runs} == {path.name for path in tmp_path.rglob("*.arrow")}
