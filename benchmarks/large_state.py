@@ -20,7 +20,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -122,39 +121,20 @@ class Batch:
 
 def batches_of(query_name: str, data: Path, checkpoint: Path) -> list[Batch]:
     """Runs a query over the input."""
-    from pyspark.sql import SparkSession
-
-    from stateplan.runtime.job import Progress
-
     options = {"execution.checkpointing.dir": str(checkpoint)}
     environment = session(data, "k BIGINT, v BIGINT", "k BIGINT, v BIGINT", options)
-    seconds: dict[int, tuple[float, float]] = {}
-    sizes: dict[int, tuple[float, float]] = {}
-    query = None
-
-    def note(progress: Progress) -> None:
-        nonlocal query
-        figures = list(progress.operators.values())
-        sizes[progress.batch] = (
-            sum(f.get("state_rows", 0) for f in figures),
-            sum(f.get("state_bytes", 0) for f in figures),
+    job = environment.execute_sql(QUERIES[query_name]).job
+    assert job is not None
+    job.wait()
+    return [
+        Batch(
+            record.started / 1000,
+            record.spark.get("triggerExecution", record.ms) / 1000,
+            sum(sum(size.rows) for size in record.state.values()),
+            sum(sum(size.bytes) for size in record.state.values()),
         )
-        spark = SparkSession.getActiveSession()
-        if query is None and spark is not None:
-            query = next(iter(spark.streams.active), None)
-        if query is not None:
-            for p in query.recentProgress:
-                began = datetime.fromisoformat(p.timestamp).timestamp()
-                seconds[p.batchId] = began, p.durationMs.get("triggerExecution", 0) / 1000
-
-    environment.session.starter.on_progress = note
-    environment.execute_sql(QUERIES[query_name]).wait()
-    known = sorted(sizes)
-    out = []
-    for n in sorted(seconds):
-        at = max((k for k in known if k <= n), default=known[0])
-        out.append(Batch(*seconds[n], *sizes[at]))
-    return out
+        for record in job.metrics
+    ]
 
 
 def plot(batches: list[Batch], title: str) -> str:

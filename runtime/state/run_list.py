@@ -141,7 +141,7 @@ class RunList:
         fresh = self._store_rows(frame, number, 0, LAST_PREFIX)
         self.parts += fresh
         self._added_rows += frame.height
-        self._added_bytes += sum(p.size for p in fresh)
+        self._added_bytes += sum(p.frame_size for p in fresh)
 
     def take_small_run(self, rows: int) -> pl.DataFrame | None:
         """Removes the newest run and returns it, if it has fewer rows and is a single part that is not being merged."""

@@ -68,6 +68,7 @@ class RunInfo(NamedTuple):
         into: the run that its rows are being merged into; 0 for none.
         stored_rows: rows of the stored frame.
         version: the version of the columns of the stored frame.
+        frame_size: bytes of the frame as it is mapped. 0 in lists of earlier releases, which stored it like that.
     """
 
     id: str
@@ -85,11 +86,12 @@ class RunInfo(NamedTuple):
     into: int
     stored_rows: int
     version: int = 0
+    frame_size: int = 0
 
     @property
     def width(self) -> int:
-        """Bytes of a stored row, about."""
-        return self.size // max(1, self.stored_rows)
+        """Bytes of a row as it is mapped, about."""
+        return (self.frame_size or self.size) // max(1, self.stored_rows)
 
     @property
     def covers_all(self) -> bool:

@@ -225,6 +225,7 @@ class Parts:
             into=0,
             stored_rows=frame.height,
             version=self.version,
+            frame_size=len(data),
         )
 
     def drop(self, info: RunInfo) -> None:

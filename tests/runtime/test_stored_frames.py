@@ -60,6 +60,8 @@ def test_large_frames_are_stored_compressed_and_without_hashes(tmp_path: Path) -
     sizes = [sum(map(len, store.values.values())) for store in (plain, compact)]
     assert 3 * sizes[1] < sizes[0]
     assert [state.stats.bytes_written for state in states] == sizes
+    (in_plain,), (in_compact,) = (state._runs["point"].parts for state in states)
+    assert in_compact.width == in_plain.width  # merges go on in steps of as many rows
     (stored,) = (decode_frame(pa.py_buffer(data)) for data in compact.values.values())
     assert stored.columns == ["k", "v", "@t", TOMBSTONE]
     for folder in (None, tmp_path):
