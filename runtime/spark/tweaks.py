@@ -184,9 +184,9 @@ TWEAKS: dict[str, Tweak] = {
     ),
     # inside the JVM of such a Spark
     "local-files": Tweak(
-        "starts the program `chmod` for each local file that it creates, and copies state into a checkpoint, and at a "
-        "start out of it",
-        "sets the permissions in the JVM, and links the files of state",
+        "starts the program `chmod` for each local file that it creates, and copies the state of a checkpoint when it "
+        "starts",
+        "sets the permissions in the JVM, and links the files of the checkpoint",
         "20 processes; a second at the start, and the disk, for each 2 GB of state",
     ),
     "hadoop-defaults": Tweak(

@@ -59,39 +59,44 @@ def test_a_damaged_file_is_still_noticed(spark: SparkSession, tmp_path: Path) ->
         files(spark).open(path).read()
 
 
-@pytest.mark.parametrize("to", ["copyToLocalFile", "copyFromLocalFile"])
 @pytest.mark.parametrize(("name", "is_linked"), [("000008-1.sst", True), ("1_a.zip", False)])
-def test_tables_of_a_state_store_are_linked(
-    spark: SparkSession, tmp_path: Path, to: str, name: str, is_linked: bool
-) -> None:
+def test_tables_of_a_state_store_are_linked(spark: SparkSession, tmp_path: Path, name: str, is_linked: bool) -> None:
     source, target = tmp_path / name, tmp_path / "new folder" / name
     source.write_bytes(b"state")
-    getattr(files(spark), to)(*paths(spark, source, target))
+    files(spark).copyToLocalFile(*paths(spark, source, target))
     assert target.read_bytes() == b"state"
     assert target.samefile(source) == is_linked
 
 
-@pytest.mark.parametrize("to", ["copyToLocalFile", "copyFromLocalFile"])
-def test_a_link_to_another_table_is_replaced(spark: SparkSession, tmp_path: Path, to: str) -> None:
+def test_tables_get_checksums_in_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+    source, target = tmp_path / "000008.sst", tmp_path / "SSTs" / "000008-1.sst"
+    source.write_bytes(b"state")
+    files(spark).copyFromLocalFile(*paths(spark, source, target))
+    assert target.read_bytes() == b"state"
+    assert not target.samefile(source)
+    assert target.with_name(".000008-1.sst.crc").exists()
+
+
+def test_a_link_to_another_table_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
     source, target, other = tmp_path / "000008-1.sst", tmp_path / "target.sst", tmp_path / "000007-1.sst"
     source.write_bytes(b"state")
     other.write_bytes(b"of before")
     target.hardlink_to(other)
-    getattr(files(spark), to)(*paths(spark, source, target))
+    files(spark).copyToLocalFile(*paths(spark, source, target))
     assert target.read_bytes() == b"state"
     assert other.read_bytes() == b"of before"
 
 
-@pytest.mark.parametrize("to", ["copyToLocalFile", "copyFromLocalFile"])
-def test_tables_are_copied_where_they_cannot_be_linked(spark: SparkSession, tmp_path: Path, to: str) -> None:
-    other_disk = Path("/dev/shm")
-    if not other_disk.is_dir() or other_disk.stat().st_dev == tmp_path.stat().st_dev:
+def test_tables_are_copied_where_they_cannot_be_linked(spark: SparkSession, tmp_path: Path) -> None:
+    folders = [folder for folder in map(Path, ("/dev/shm", "/tmp", "/var/tmp")) if folder.is_dir()]
+    other_disk = next((folder for folder in folders if folder.stat().st_dev != tmp_path.stat().st_dev), None)
+    if other_disk is None:
         pytest.skip("there is no second file system to copy to")
     source = tmp_path / "000008-1.sst"
     source.write_bytes(b"state")
     with tempfile.TemporaryDirectory(dir=other_disk) as folder:
         target = Path(folder) / source.name
-        getattr(files(spark), to)(*paths(spark, source, target))
+        files(spark).copyToLocalFile(*paths(spark, source, target))
         assert target.read_bytes() == b"state"
 
 

@@ -9,19 +9,14 @@ import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.fs.permission.FsPermission;
 
 /**
- * Hadoop's local file system, except that the JVM sets permissions, where Hadoop starts the program chmod, and that the
- * tables of a state store are linked into and out of the checkpoint, where Spark copies them. RocksDB writes no such file
- * a second time, and has checksums of its own in them.
+ * Hadoop's local file system, except that the JVM sets permissions, where Hadoop starts the program chmod, and that a
+ * start links the tables of a state store from the checkpoint, where Spark copies them. RocksDB writes no such file a
+ * second time, and has checksums of its own in them. Tables are copied into the checkpoint, because Hadoop writes their
+ * checksums then, by which a damaged file is found.
  */
 public class LocalFiles extends LocalFileSystem {
     public LocalFiles() {
         super(new Raw());
-    }
-
-    public void copyFromLocalFile(boolean deleteSource, Path source, Path target) throws IOException {
-        if (deleteSource || !isLinked(source, target)) {
-            super.copyFromLocalFile(deleteSource, source, target);
-        }
     }
 
     public void copyToLocalFile(boolean deleteSource, Path source, Path target) throws IOException {
