@@ -186,8 +186,13 @@ def encode_frame(frame: pl.DataFrame) -> bytes:
         sink = io.BytesIO()
         frame.write_ipc(sink, compression="uncompressed", compat_level=_NEWEST, record_batch_size=max(1, frame.height))
         return sink.getvalue()
+    return encode_table(table)
+
+
+def encode_table(table: pa.Table, options: pa.ipc.IpcWriteOptions | None = None) -> bytes:
+    """The Arrow table as an IPC file."""
     out = pa.BufferOutputStream()
-    with pa.ipc.new_file(out, table.schema) as writer:
+    with pa.ipc.new_file(out, table.schema, options=options) as writer:
         writer.write_table(table)
     return bytes(out.getvalue())
 

@@ -24,6 +24,7 @@ from stateplan.runtime.state.runs import (
     decode_frame,
     decode_table,
     encode_frame,
+    encode_table,
     in_memory,
     state_schema,
 )
@@ -254,8 +255,4 @@ class Parts:
 
 def _compact(data: bytes) -> bytes:
     """A frame as it is stored: compressed, and without hashes, which are random and follow from the other columns."""
-    table = decode_table(pa.py_buffer(data)).drop_columns([HASH])
-    out = pa.BufferOutputStream()
-    with pa.ipc.new_file(out, table.schema, options=_COMPRESSED) as writer:
-        writer.write_table(table)
-    return bytes(out.getvalue())
+    return encode_table(decode_table(pa.py_buffer(data)).drop_columns([HASH]), _COMPRESSED)
