@@ -45,6 +45,8 @@ _EQUATABLE = frozenset([pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt64, pl.Boo
 """Types of which Python takes for equal what Polars does."""
 _FEW = 64
 """Up to this number of rows Python compares sooner than Polars gets to it."""
+_FEW_SOUGHT = 64
+"""Up to this number of hashes, a search takes less time than what would shorten it."""
 _UNINDEXED = 1024
 """Fewer hashes than this are in the caches of the processor, where a search is fast."""
 
@@ -143,7 +145,7 @@ class Rows:
         n = len(hashes)
         if n == 0:
             return np.zeros(0, np.int64)
-        if len(sought_hashes) > _FEW:
+        if len(sought_hashes) > _FEW_SOUGHT:
             sought_hashes = sought_hashes[
                 np.searchsorted(sought_hashes, hashes[0]) : np.searchsorted(sought_hashes, hashes[-1], side="right")
             ]
@@ -163,7 +165,7 @@ class Rows:
     def _is_worth_an_index(self, count: int) -> bool:
         """Whether so many hashes are found sooner with an index, which takes as long as a search for some of them."""
         self._sought += count
-        return count > _FEW and len(self) >= _UNINDEXED and 8 * self._sought >= len(self)
+        return count > _FEW_SOUGHT and len(self) >= _UNINDEXED and 8 * self._sought >= len(self)
 
 
 def state_schema(table: StateTable) -> dict[str, pl.DataType]:
