@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,7 +19,7 @@ from stateplan.common.errors import Place, PlanError, nearest
 from stateplan.execnodes.flink import FLINK_NODES, PREFIX
 from stateplan.execnodes.model import value_text
 from stateplan.execnodes.node_ttls import renamed_states
-from stateplan.execnodes.nodes.base import keeping_unknown
+from stateplan.execnodes.nodes.base import entries_of, keeping_unknown
 from stateplan.execnodes.validation import PlanWarning, escape, validate
 
 if TYPE_CHECKING:
@@ -167,15 +167,14 @@ def node_from_json(data: Any, pointer: str = "", strict_unknown: bool = True) ->
     for position, entry, name in renamed_states(node):
         message = f"state {entry.index} of node {node.id} ({node.title}) is called '{entry.name}'"
         warnings.append(PlanWarning(f"{pointer}/state/{position}/name", message, f"expected: '{name}'"))
-    return node, warnings + _ttls_without_unit(data, pointer)
+    return node, warnings + (_ttls_without_unit(data["state"], pointer) if entries_of(node) else [])
 
 
-def _ttls_without_unit(data: Mapping[str, Any], pointer: str) -> list[PlanWarning]:
+def _ttls_without_unit(entries: Sequence[Mapping[str, Any]], pointer: str) -> list[PlanWarning]:
     """Warnings about numbers as TTLs: Flink reads milliseconds, and their writer may have meant seconds."""
     warnings = []
-    for position, entry in enumerate(data.get("state") or ()):
-        ttl = entry.get("ttl")
-        number = str(ttl).strip()
+    for position, entry in enumerate(entries):
+        number = str(entry["ttl"]).strip()
         if number.isascii() and number.isdecimal() and int(number[:40]):
             hint = f'write "{number} ms", or "{number} s" for seconds'
             warnings.append(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import ssl
 import threading
 import time
@@ -15,8 +16,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from typing import Any
 from urllib.parse import unquote
+
+_numbers = count(1)
 
 
 @dataclass
@@ -100,7 +104,7 @@ def unreadable(old: Any, new: Any) -> list[str]:
     return [f["name"] for f in new["fields"] if f["name"] not in known and "default" not in f]
 
 
-def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:
+def _handler(registry: SchemaRegistry, prefix: str) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self._do("GET", None)
@@ -109,7 +113,8 @@ def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:
             self._do("POST", json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
 
         def _do(self, method: str, body: Any) -> None:
-            registry.asked.append(f"{method} {self.path}")
+            path = self.path.removeprefix(prefix)
+            registry.asked.append(f"{method} {path}")
             time.sleep(registry.delay)
             if registry.failing:
                 registry.failing -= 1
@@ -119,7 +124,7 @@ def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:
             elif not self._allowed():
                 self._answer(401, {"error_code": 401, "message": "Unauthorized"})
             else:
-                self._answer(*registry.handle(method, self.path, body))
+                self._answer(*registry.handle(method, path, body))
 
         def _allowed(self) -> bool:
             given = self.headers.get("Authorization", "")
@@ -147,17 +152,19 @@ def _handler(registry: SchemaRegistry) -> type[BaseHTTPRequestHandler]:
 def running(port: int = 0, tls: tuple[str, str] | None = None) -> Iterator[SchemaRegistry]:
     """A registry at a free port, or at a given one.
 
+    Its URL has a path of its own: processes keep the schemas of a URL, and another registry may get the same port.
+
     Args:
         port: to listen at; 0 for a free one.
         tls: files with a certificate and its key, for HTTPS.
     """
-    registry = SchemaRegistry()
-    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(registry))
+    registry, prefix = SchemaRegistry(), f"/{os.getpid()}-{next(_numbers)}"
+    server = ThreadingHTTPServer(("127.0.0.1", port), _handler(registry, prefix))
     if tls is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(*tls)
         server.socket = context.wrap_socket(server.socket, server_side=True)
-    registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}"
+    registry.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_address[1]}{prefix}"
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:

@@ -256,6 +256,14 @@ def test_a_ttl_without_a_unit_is_told(join_text: str, ttl: str) -> None:
     assert warning.place.line
 
 
+@pytest.mark.parametrize("value", ["3600", 3600, ["3600"], [{"ttl": "3600"}]])
+def test_a_key_of_a_node_without_state_is_no_list_of_states(join_text: str, value: object) -> None:
+    plan = json.loads(join_text)
+    plan["nodes"][0]["state"] = value
+    (warning,) = PlanDocument.parse(dumps(plan), "plan.json").warnings
+    assert (warning.message, warning.place.pointer) == ("unknown key 'state'", "/nodes/0/state")
+
+
 def test_zero_needs_no_unit(join_text: str) -> None:
     assert not PlanDocument.parse(join_text.replace(RIGHT, RIGHT.replace('"1 h"', "0"))).warnings
 
