@@ -172,11 +172,12 @@ def _secrets_of(source: str) -> tuple[str, ...]:
     return tuple(sorted({*secrets, *(text.replace("''", "'") for text in secrets)}, key=len, reverse=True))
 
 
-def secret_spans(text: str) -> list[Span]:
+@lru_cache(maxsize=4)
+def secret_spans(text: str) -> tuple[Span, ...]:
     """Where secrets are in a text, in order; they do not overlap."""
     if _key().search(text) is None and not any(word in text for word in _OTHER_WORDS):
-        return []
-    return _union(_spans(_neutral(text)))
+        return ()
+    return tuple(_union(_spans(_neutral(text))))
 
 
 def _spans(text: str) -> Iterator[Span]:

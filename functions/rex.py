@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-from stateplan.common.errors import StateplanError
+from stateplan.common.errors import StateplanError, one_of
 from stateplan.common.lazy_dataclass import dataclass
+from stateplan.common.readable import shorten
 from stateplan.common.types import BOOLEAN, LogicalType, type_from_json
 
 if TYPE_CHECKING:
@@ -237,6 +238,9 @@ def _field_access(value: dict[str, Any], depth: int) -> FieldAccess:
     name = value.get("name")
     if not isinstance(name, str):
         raise _bad("FIELD_ACCESS without a name", "a text")
+    names = [f.name for f in expr.type.fields]
+    if name not in names and (names or isinstance(expr, CorrelVariable)):
+        raise _bad(f"FIELD_ACCESS of the field {name!r:.60}", one_of(map(shorten, names)) or "a row with fields")
     ftype = next((f.type for f in expr.type.fields if f.name == name), LogicalType("NULL"))
     return FieldAccess(ftype, name, expr)
 

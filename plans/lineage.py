@@ -30,7 +30,7 @@ from stateplan.execnodes.nodes.over_aggregate import OverAggregate
 from stateplan.execnodes.nodes.rank import Rank
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan, ability_meaning
 from stateplan.execnodes.nodes.temporal_join import TemporalJoin
-from stateplan.execnodes.nodes.window_aggregates import WindowedAggregate
+from stateplan.execnodes.nodes.window_aggregates import GlobalWindowAggregate, WindowedAggregate
 from stateplan.execnodes.nodes.window_join import WindowJoin
 from stateplan.execnodes.nodes.window_table_function import WindowTableFunction
 from stateplan.execnodes.ranking import ConstantRange, RetractStrategy
@@ -172,7 +172,9 @@ def _of_operator(
             rows, fields, state, groups=_groups(node, own, inputs), row_conditions=_row_conditions(node, own)
         )
     meaning = _opaque(node, own | cosmetic, inputs, own)
-    return _windows(meaning, node, own, inputs, types) if isinstance(node, WindowedAggregate) else meaning
+    if isinstance(node, WindowedAggregate) and not isinstance(node, GlobalWindowAggregate):
+        return _windows(meaning, node, own, inputs, types)
+    return meaning
 
 
 def _windows(
@@ -182,7 +184,7 @@ def _windows(
     inputs: Sequence[Lineage],
     types: Sequence[LogicalType],
 ) -> Lineage:
-    """An aggregate of windows, with what its state means but for its calls."""
+    """An aggregate of windows over rows, with what its state means but for its calls."""
     kinds, parts = field_types(types[0]), dict(own)
     data = zip(node.agg_calls, parts.pop("aggCalls"), strict=True)
     named_calls = ((call, {k: v for k, v in values.items() if k != "name"}) for call, values in data)

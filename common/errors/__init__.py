@@ -180,8 +180,8 @@ class StateplanError(Exception):
         self.code = code
         self.message = redacted(_clipped(message, 2000))
         self.place = place
-        self.expected = expected and redacted(expected)
-        self.hint = hint and redacted(hint)
+        self.expected = expected and redacted(_clipped(expected, 2000))
+        self.hint = hint and redacted(_clipped(hint, 2000))
         self.args = (self.message,)
 
     def within(self, operator: str) -> Self:

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, ClassVar
 
+from pydantic import AfterValidator
+
+from stateplan.common.errors import PlanError
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.field_refs import Ref
+from stateplan.execnodes.model import custom_error
 from stateplan.execnodes.node_text import joined_names
 from stateplan.execnodes.nodes.base import InsertOnlyNode
 from stateplan.execnodes.ranking import SortSpec, order_text
 from stateplan.execnodes.registry import exec_node
+
+
+def _by_a_field(order: SortSpec) -> SortSpec:
+    if not order.fields:
+        raise custom_error(PlanError("PLAN044.no_order"), "/fields")
+    return order
 
 
 @exec_node("temporal-sort", states=("sortState",))
@@ -27,7 +37,7 @@ class TemporalSort(InsertOnlyNode):
     DROPS_LATE_ROWS: ClassVar[bool] = True
     EMITS_IN_ORDER: ClassVar[bool] = True
 
-    order_by: Annotated[SortSpec, Ref()]
+    order_by: Annotated[SortSpec, AfterValidator(_by_a_field), Ref()]
 
     @property
     def state_names(self) -> tuple[str, ...]:

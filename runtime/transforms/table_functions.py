@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from stateplan.common.changelog import KIND, column
-from stateplan.common.errors import RunError
+from stateplan.common.errors import PlanError, RunError
 from stateplan.common.lazy_dataclass import dataclass
+from stateplan.common.readable import amount
 from stateplan.common.types import LogicalType
 from stateplan.execnodes.node_text import joined_names
 from stateplan.functions.rex import Call, CorrelVariable, FieldAccess, InputRef, Rex
@@ -24,13 +25,16 @@ from stateplan.runtime.transforms.calc import CalcTransform
 
 
 def over_input(rex: Rex, row: LogicalType) -> Rex:
-    """``rex`` with fields of the outer row (``$cor0.c``) as fields of the input ``row``."""
+    """``rex`` with fields of the outer row (``$cor0.c``) as fields of the input ``row``.
+
+    Raises:
+        PlanError: PLAN044 for a field that the input does not have, neither by its name nor at its position.
+    """
     if isinstance(rex, FieldAccess) and isinstance(rex.expr, CorrelVariable):
-        names = [f.name for f in row.fields]
-        if rex.name in names:
-            index = names.index(rex.name)
-            return InputRef(row.fields[index].type, index)
-        index = [f.name for f in rex.expr.type.fields].index(rex.name)
+        names, outer_names = ([f.name for f in kind.fields] for kind in (row, rex.expr.type))
+        index = names.index(rex.name) if rex.name in names else outer_names.index(rex.name)
+        if index >= len(names):
+            raise PlanError("PLAN044.no_outer_field", name=rex.name, index=index, count=amount(len(names), "field"))
         return InputRef(row.fields[index].type, index)
     if isinstance(rex, FieldAccess):
         return replace(rex, expr=over_input(rex.expr, row))

@@ -142,6 +142,37 @@ def test_refused_aggregates(pointer: str, value: Any, code: str, place: str) -> 
     assert (error.code, error.place and error.place.pointer) == (code, place), str(error)
 
 
+def test_a_sort_by_time_has_a_field() -> None:
+    plan = edited(frozen("stream-exec-temporal-sort_1", "rowtime"), "/nodes/3/orderBy/fields", [])
+    error = refused(plan)
+    assert (error.code, error.place and error.place.pointer) == ("PLAN044", "/nodes/3/orderBy/fields")
+
+
+OPERAND = "/nodes/1/functionCall/operands/0"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "expected"),
+    [
+        (f"{OPERAND}/name", "xz", "one of a, b, xs, rs, m, x"),
+        (f"{OPERAND}/expr/type", "ROW<`a` INT>", "one of a"),
+        (f"{OPERAND}/expr/type", "INT", "a row with fields"),
+    ],
+)
+def test_a_correlate_reads_fields_of_the_outer_row(pointer: str, value: str, expected: str) -> None:
+    error = refused(edited(frozen("stream-exec-correlate_1", "left"), pointer, value))
+    assert (error.code, error.expected) == ("PLAN030", expected)
+    assert error.place is not None
+    assert (error.place.pointer or "").startswith("/nodes/1/functionCall")
+
+
+def test_a_correlate_reads_fields_of_its_input() -> None:
+    graph = ExecGraph.from_json(edited(frozen("stream-exec-correlate_1", "left"), f"{OPERAND}/name", "x"))
+    node = next(node for node in graph.nodes if node.title == "correlate")
+    with pytest.raises(PlanError, match="reads 'x', field 5 of the outer row, and the input has 5 fields"):
+        operator_of(node, graph.input_types(node), {})
+
+
 @pytest.mark.parametrize("plan", [None, [], [1, 2], "plan", 3])
 def test_a_plan_that_is_not_an_object(plan: Any) -> None:
     assert refused(plan).code == "PLAN065"

@@ -86,3 +86,15 @@ def test_what_does_not_fit_is_refused(pointer: str, value: Any, code: str, at: s
     assert caught.value.place is not None
     assert caught.value.place.pointer == at.format(last=last)
     assert caught.value.expected
+
+
+def test_columns_with_long_names_do_not_make_an_error_long() -> None:
+    plan = frozen("stream-exec-group-aggregate_1", "append")
+    schema = plan["nodes"][0]["scanTableSource"]["table"]["resolvedTable"]["schema"]
+    schema["primaryKey"] = {"name": "k", "type": "PRIMARY_KEY", "columns": ["nobody"]}
+    for position, column in enumerate(schema["columns"]):
+        column["name"] = f"c{position}" * 50_000
+    with pytest.raises(PlanError) as raised:
+        ExecGraph.from_json(plan)
+    assert raised.value.code == "PLAN074"
+    assert len(str(raised.value)) < 4500

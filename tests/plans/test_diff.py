@@ -14,6 +14,7 @@ from stateplan.plans.diff_report import to_json, to_markdown, to_text
 from stateplan.plans.document import PlanDocument
 from stateplan.plans.jackson import dumps
 from stateplan.session.environment import TableEnvironment
+from tests.execnodes.node_plans import frozen
 from tests.plans.conftest import DATA
 
 Plan = dict[str, Any]
@@ -430,3 +431,23 @@ def test_markdown() -> None:
         "joinSpec.joinType: INNER -&#62; LEFT<br>rightState: ttl 1 h -&#62; ttl 7 d |\n"
     )
     assert text.endswith("\n\n1 backfill, 6 identical.\n")
+
+
+def test_a_window_of_two_phases_that_something_is_between() -> None:
+    """A union of the partial results with themselves, which no planner writes."""
+    plan = frozen("stream-exec-global-window-aggregate_1", "retract")
+    merged = PlanDocument.parse(dumps(plan))
+    union = {
+        **next(n for n in plan["nodes"] if n["type"] == "stream-exec-exchange_1"),
+        "id": 99,
+        "type": "stream-exec-union_1",
+        "description": "Union",
+    }
+    union["inputProperties"] = 2 * union["inputProperties"]
+    plan["nodes"].insert(4, union)
+    out = next(edge for edge in plan["edges"] if edge["source"] == 4)
+    plan["edges"] += [{**out, "target": 99}, {**out, "target": 99}]
+    out["source"] = 99
+    twice = PlanDocument.parse(dumps(plan))
+    assert compare(twice, twice).may_restart
+    assert not compare(merged, twice).may_restart

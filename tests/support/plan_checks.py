@@ -28,7 +28,7 @@ from stateplan.plans.jsontext import decode
 from stateplan.runtime.operators import operator_of
 
 LIMIT = 2.0
-"""Seconds of processor time that loading a plan, or one command on it, may take."""
+"""Seconds of processor time that loading a plan, or one command on it, may take, for each begun megabyte."""
 
 _HANGS = 30.0
 """Seconds after which something is held to hang; far more than LIMIT, as other processes have the machine too."""
@@ -183,7 +183,7 @@ def check(data: bytes, old: str | None = None, commands: bool = True) -> Outcome
         where = traceback.extract_tb(bug.__traceback__)[-1]
         at = f"{Path(where.filename).name}:{where.name}"
         outcome.failure = f"{type(bug).__name__} in {at}: {str(bug)[:100]}\n{traceback.format_exc()}"
-    if outcome.failure is None and outcome.seconds > LIMIT:
+    if outcome.failure is None and outcome.seconds > LIMIT * (1 + len(data) // 1_000_000):
         outcome.failure = f"{outcome.slowest} took {outcome.seconds:.1f} s of processor time"
     return outcome
 
