@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import KIND, RowKind, column
 from stateplan.common.errors import RunError
+from stateplan.common.importing import importing
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.readable import hex_id, render
 from stateplan.common.types import BIGINT, BOOLEAN, STRING, LogicalType
@@ -194,8 +195,10 @@ class TableResult(AttributeHints):
     def to_pandas(self, limit_rows: int | None = None, timeout_ms: int | None = None) -> pd.DataFrame:
         """The final rows, as a ``pandas.DataFrame``; see :meth:`to_arrow`. Whole numbers and booleans have pandas'
         nullable types where there are NULLs, so that no value is rounded. A MAP is a dict."""
-        from stateplan.common.values.arrow import pandas_frame
+        with importing():
+            import pandas as pd  # noqa: F401
 
+            from stateplan.common.values.arrow import pandas_frame
         return pandas_frame(self.to_arrow(limit_rows, timeout_ms))
 
     def to_polars(self, limit_rows: int | None = None, timeout_ms: int | None = None) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from stateplan.common.changelog import INSERT_ONLY
 from stateplan.common.errors import CheckpointError
+from stateplan.common.importing import importing
 from stateplan.common.lazy_dataclass import dataclass
 from stateplan.common.settings import Configuration, of_mode, value
 from stateplan.common.types import BIGINT
@@ -302,9 +303,9 @@ class JobStarter:
 
     def _check(self, graph: ExecGraph, options: Mapping[str, str], secrets: Secrets) -> None:
         """Raises StateplanError where the session must not run a plan, or use the paths of its checkpoint."""
-        from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH
-        from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
-
+        with importing():
+            from stateplan.runtime.checkpoint.savepoint import RECOVERY_PATH
+            from stateplan.runtime.spark.hadoop import CHECKPOINT_DIR
         self.host.check_paths(options, (CHECKPOINT_DIR, RECOVERY_PATH))
         self.host.check_graph(with_secrets(graph, secrets))
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from stateplan.common.importing import importing
+
 if TYPE_CHECKING:
     from stateplan.common.changelog import RowKind
     from stateplan.common.errors import StateplanError
@@ -109,7 +111,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'stateplan' has no attribute '{name}'")
-    return getattr(import_module(f"stateplan.{_HOME[name]}"), name)
+    with importing():
+        return getattr(import_module(f"stateplan.{_HOME[name]}"), name)
 
 
 def __dir__() -> list[str]:
