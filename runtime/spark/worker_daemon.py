@@ -17,7 +17,6 @@ MODULE = "stateplan.runtime.spark.worker_daemon"
 
 _AHEAD = (
     "pyspark.worker",
-    "pandas",
     "pyspark.sql.streaming.proto.StateMessage_pb2",
     "stateplan.runtime.spark.query",
     "stateplan.runtime.sinks",

@@ -2,6 +2,8 @@ package stateplan;
 
 import com.sun.management.HotSpotDiagnosticMXBean;
 import java.lang.management.ManagementFactory;
+import javax.management.JMException;
+import javax.management.ObjectName;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.streaming.StreamingQueryListener;
 
@@ -36,6 +38,18 @@ public class IdleHeap {
                 System.gc();
                 jvm.setVMOption("MaxHeapFreeRatio", most);
                 jvm.setVMOption("MinHeapFreeRatio", least);
+                trim();
+            }
+        }
+
+        /** Gives back what the C library keeps for native allocations. */
+        private static void trim() {
+            try {
+                ManagementFactory.getPlatformMBeanServer().invoke(
+                    new ObjectName("com.sun.management:type=DiagnosticCommand"), "systemTrimNativeHeap",
+                    new Object[0], new String[0]);
+            } catch (JMException missing) {
+                return; // Java before 17.0.2, or another system than Linux
             }
         }
 
