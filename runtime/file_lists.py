@@ -35,16 +35,20 @@ _FILE = 2 << 10
 FIRST_BYTES = 4 << 20
 """Bytes of files in a first micro-batch of a job with a target for its latency, of which nothing is known."""
 
+_MOST_BLANKS = 64 << 20
+"""Bytes of markers without files that put off the end of a source."""
+
 _VAIN_LOOKS = 100
 """Looks at the folder after which files that wait get their markers, though nothing has been read of those before."""
+
+_NO_FILES = "0"
+"""The text of a marker without files, which the name has after its number."""
 
 _Digests = np.ndarray[Any, np.dtype[np.bytes_]]
 
 
 def ends_with_files(graph: JobGraph) -> bool:
-    """Whether the driver can list all input of a job by event time, and inform a micro-batch that input ends: that of
-    the last files of one source. Of several sources, each has a last one; so they all have to fit into one
-    micro-batch."""
+    """Whether the driver can list all input of a job by event time, and inform a micro-batch that input ends."""
     return (
         graph.event_time
         and not graph.open_ended
@@ -164,22 +168,63 @@ class FileLists:
         return bool(self._pending)
 
     @property
-    def fits(self) -> bool:
-        """Whether the next micro-batch takes all of these."""
-        lengths = [len(self._markers.content(name)) for name in self._pending]
-        return len(lengths) <= 1 or sum(lengths) <= self.bytes_per_trigger
+    def batches(self) -> int:
+        """How many micro-batches take all of these. Spark takes markers in order, up to a limit, but at least one."""
+        count = room = 0
+        for name in self._pending:
+            length = len(self._markers.content(name))
+            if length > room:
+                count, room = count + 1, self.bytes_per_trigger
+            room -= length
+        return count
 
-    def end(self) -> None:
-        """Says that the files known are the whole input, in the last marker or in one of its own."""
-        if self.has_more:
+    def end(self, batches: int = 1) -> bool:
+        """Says that the files known are the whole input, in the last marker or in one of its own.
+
+        Args:
+            batches: which of the micro-batches to come may receive it, at the earliest. Markers without files fill
+                those before.
+
+        Returns:
+            False when these would be too large; then nothing is said.
+        """
+        own = self.batches
+        if own and own >= batches:
             self._write_last_anew(end=True)
-        else:
-            self._names += self._markers.add(len(self._names), [f"0{END}"], [self._text([], end=True)])
+            return True
+        blanks = max(0, batches - own - 1)
+        if blanks * self.bytes_per_trigger > _MOST_BLANKS:
+            return False
+        texts, contents = [_NO_FILES] * blanks + [_NO_FILES + END], [self._text([])] * blanks + [self._text([], True)]
+        contents = [content.ljust(self.bytes_per_trigger) for content in contents] if own or blanks else contents
+        self._names += self._markers.add(len(self._names), texts, contents)
+        return True
 
     def reopen(self) -> None:
         """Takes back what :meth:`end` said in an earlier run, unless a micro-batch has received it."""
-        if self._names and self._names[-1].endswith(END) and self.has_more:
+        while self.has_more and self._names[-1].endswith((END, f"_{_NO_FILES}")):
             self._write_last_anew(end=False)
+
+    def has_all_taken(self, taken_markers: Collection[str]) -> bool:
+        """Whether these are all markers there are."""
+        return len(taken_markers) >= len(self._names)
+
+    def take_back(self, taken_markers: Collection[str]) -> bool:
+        """Takes back what :meth:`end` said, though a micro-batch has received it, which has not begun.
+
+        Args:
+            taken_markers: those of this source that Spark has recorded for it and those before.
+
+        Returns:
+            False if no micro-batch has received it.
+        """
+        last = self._names[-1]
+        if not last.endswith(END) or last not in taken_markers:
+            return False
+        content = self._markers.content(last)
+        text = self._text(entries_in(content)).ljust(len(content))
+        self._markers.add(len(self._names) - 1, [last.partition("_")[2]], [text])
+        return True
 
     @property
     def _pending(self) -> list[str]:

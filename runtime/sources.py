@@ -5,9 +5,8 @@ marker is a small file that stands for an instant of a virtual clock, a range of
 driver lists. Splits that a source plans itself come by :mod:`runtime.spark.split_source`. Contents are read
 by the Python workers alone.
 
-When bounded input ends, event time does. Where the driver lists all of the input, and knows which micro-batch is the
-last one, that micro-batch is marked. Other input has ended when Spark's query has; then :meth:`Sources.close` writes a
-marker for a query of one more micro-batch.
+When bounded input ends, event time does. Where the driver lists all of the input, the last micro-batch is marked. Other
+input has ended when Spark's query has; then :meth:`Sources.close` writes a marker for a query of one more micro-batch.
 """
 
 from __future__ import annotations
@@ -68,6 +67,7 @@ class Sources:
         markers: folder for marker files; part of the checkpoint.
         spark: what Spark wrote of it.
         environment: the environment that references of sources need in the processes that plan.
+        counts_batches: whether it counts the micro-batches of several sources, to mark the last one.
 
     Attributes:
         end_themselves: whether the last micro-batch of the input brings event time to its end.
@@ -81,13 +81,16 @@ class Sources:
         markers: AnyPath,
         spark: SparkCheckpoint,
         environment: Environment | None = None,
+        counts_batches: bool = True,
     ) -> None:
         self._environment = environment
+        self._counts_batches = counts_batches
         self._graph = graph
         self._options = options
         self._markers = markers
         self._spark = spark
         self._lists: dict[str, FileLists] = {}
+        self._end_marks: str | None = None
         self.end_themselves = False
         self._watch: Watch | None = None
         self._virtual = is_virtual(graph)
@@ -204,18 +207,38 @@ class Sources:
         return {name for reader in readers if isinstance(reader, OffsetSource) for name in reader.modules}
 
     def _end(self) -> None:
-        """Marks the last micro-batch as the end of input, if it is known which one that is."""
+        """Marks the last micro-batch as the end of input, where the driver lists all of it."""
         lists = list(self._lists.values())
         if not ends_with_files(self._graph) or len(lists) < len(self._graph.sources):
             return
-        if len(lists) > 1 and not all(files.fits for files in lists):
+        batches = [files.batches for files in lists]
+        is_counted = len(lists) > 1 and max(batches) > 1
+        if is_counted and not self._counts_batches:
             return
-        self.end_themselves = True
-        if not any(files.has_more for files in lists) and self.has_ended:
+        if not any(batches) and self.has_ended:
+            self.end_themselves = True
             return
         # What a source sends reaches all operators from its own first level on.
-        first = min(range(len(lists)), key=lambda index: (first_level(self._graph, index), not lists[index].has_more))
-        lists[first].end()
+        first = min(range(len(lists)), key=lambda index: (first_level(self._graph, index), -batches[index]))
+        self.end_themselves = lists[first].end(max(batches))
+        if is_counted and self.end_themselves:
+            self._end_marks = list(self._lists)[first]
+
+    def begin(self) -> bool:
+        """Checks the micro-batch that Spark has planned last.
+
+        Returns:
+            False if it was marked as the last one, and is not: Spark has taken other numbers of markers than was
+            counted. The mark is taken back, so that a query of its own ends event time.
+        """
+        if self._end_marks is None:
+            return True
+        taken_markers = {marks: self._recorded_markers(marks) for marks in self._lists}
+        if all(lists.has_all_taken(taken_markers[marks]) for marks, lists in self._lists.items()):
+            return True
+        if self._lists[self._end_marks].take_back(taken_markers[self._end_marks]):
+            self._end_marks, self.end_themselves = None, False
+        return self.end_themselves
 
     def _align(self) -> None:
         """Tells aligned sources where they find each other. Raises CheckpointError CKPT001."""

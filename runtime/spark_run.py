@@ -39,7 +39,7 @@ from stateplan.runtime.spark.jvm_loss import is_of_spark
 from stateplan.runtime.spark.local_spark import adapt_query
 from stateplan.runtime.spark.query import Shipment, build
 from stateplan.runtime.spark.tasks import ACTIVE_PLAN, TTLS, WATERMARKS
-from stateplan.runtime.spark.tweaks import Tweaks
+from stateplan.runtime.spark.tweaks import LAST_BATCH, Tweaks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -99,6 +99,8 @@ class Run:
             raise self.over
         self.metrics.begin(batch_id, self.query)
         self._still_ours()
+        if not self.sources.begin():
+            self.tweaks.lose(LAST_BATCH, "it takes other numbers of files than were counted")
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
             self.spark.sparkContext.setLocalProperty(TTLS, ttls)

@@ -54,7 +54,7 @@ from stateplan.runtime.spark.local_spark import filter_log
 from stateplan.runtime.spark.query import Shipment
 from stateplan.runtime.spark.repartition import repartition
 from stateplan.runtime.spark.session import is_ours, is_somebody_elses, job_session, runs_elsewhere, spark_of
-from stateplan.runtime.spark.tweaks import Tweaks
+from stateplan.runtime.spark.tweaks import LAST_BATCH, Tweaks
 from stateplan.runtime.spark.worker_python import serve_forks
 from stateplan.runtime.spark_run import Queries, Run
 from stateplan.runtime.streaming import SparkJob
@@ -121,7 +121,7 @@ def execute(submission: Submission) -> SparkJob:
         with ExitStack() as undo:
             undo.callback(checkpoint.close)
             submission = replace(submission, options=limited(checkpoint.settings(submission.options)))
-            parts = _parts(submission, place, checkpoint)
+            parts = _parts(submission, place, checkpoint, tweaks)
             spark = _session(submission, place, checkpoint, parts, tweaks)
             run = _run(submission, place, checkpoint, parts, spark, tweaks)
             undo.pop_all()  # the run closes the checkpoint
@@ -224,7 +224,7 @@ class _Parts:
     environment: Environment | None
 
 
-def _parts(submission: Submission, place: Place, checkpoint: Checkpoint) -> _Parts:
+def _parts(submission: Submission, place: Place, checkpoint: Checkpoint, tweaks: Tweaks) -> _Parts:
     """Translates a plan, and opens its tables.
 
     Raises:
@@ -245,7 +245,8 @@ def _parts(submission: Submission, place: Place, checkpoint: Checkpoint) -> _Par
     job = checkpoint.fit(translated if submission.adapt is None else submission.adapt(translated))
     metric_reporters = tuple(reporters(options))
     environment = None if place.elsewhere else environment_of(graph)
-    sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment)
+    counts_batches = tweaks.on(LAST_BATCH)
+    sources = Sources(job, options, checkpoint.splits, checkpoint.spark, environment, counts_batches)
     sources.prepare()
     record = None if checkpoint.temporary else SinkRecords(checkpoint.folder, checkpoint.id)
     sinks = SinkDriver(job.sinks, not place.elsewhere, record, tell)

@@ -29,6 +29,10 @@ COLLECTOR = "collector"
 """The tweak with a collector of garbage, which a JVM refuses to start with two of."""
 
 
+LAST_BATCH = "last-batch"
+"""The tweak that counts micro-batches."""
+
+
 @dataclass(frozen=True)
 class Tweak:
     """One tweak.
@@ -228,6 +232,12 @@ TWEAKS: dict[str, Tweak] = {
         "19 to 21 s instead of 105 to 117 s until a job continues",
     ),
     # of every job
+    LAST_BATCH: Tweak(
+        "does not say which micro-batch of bounded input is the last one, so the end of event time takes a query of "
+        "its own if several tables fill more than one micro-batch",
+        "counts the micro-batches that Spark will make of the files of each table",
+        "a query of one micro-batch",
+    ),
     "state-messages": Tweak(
         "copies what a worker stores six times, into one message after the other",
         "copies it three times",

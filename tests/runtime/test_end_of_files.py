@@ -35,9 +35,10 @@ class Tables:
         for name in names:
             (self.folder / table / name).write_text("{}")
 
-    def prepare(self) -> list[str]:
+    def prepare(self, counts_batches: bool = True) -> list[str]:
         """What a job that starts now writes; the tables with a marker that says that the input ends."""
-        sources = Sources(self.job, {}, self.folder / "splits", SparkCheckpoint(self.folder / "spark"))
+        spark = SparkCheckpoint(self.folder / "spark")
+        sources = Sources(self.job, {}, self.folder / "splits", spark, counts_batches=counts_batches)
         sources.prepare()
         ends = []
         for source in self.job.sources:
@@ -89,14 +90,51 @@ def test_an_end_that_no_micro_batch_was_told_is_taken_back(tmp_path: Path) -> No
     tables.add("b", "1")
     assert tables.prepare() == ["a"]
     tables.add("b", "2", "3")
-    assert tables.prepare() == [], "b has more than one micro-batch now"
+    assert tables.prepare(counts_batches=False) == [], "b has more than one micro-batch now"
     (tmp_path / "spark" / "offsets").mkdir(parents=True)
     (tmp_path / "spark" / "sources" / "1").mkdir(parents=True)
     taken = next((tmp_path / "splits" / tables.job.sources[1].marks).iterdir())
     (tmp_path / "spark" / "offsets" / "0").write_text('v1\n{}\n-\n{"logOffset":0}')
     entry = f'{{"path":"{taken.as_uri()}","timestamp":0,"batchId":0}}'
     (tmp_path / "spark" / "sources" / "1" / "0").write_text(f"v1\n{entry}")
-    assert tables.prepare() == ["a"], "the rest fits"
+    assert tables.prepare(counts_batches=False) == ["a"], "the rest fits"
+
+
+def markers(tables: Tables, source: int) -> list[str]:
+    """The texts of the markers of a source."""
+    folder = tables.folder / "splits" / tables.job.sources[source].marks
+    return [m.name.partition("_")[2] for m in sorted(folder.glob("[0-9]*"))]
+
+
+def test_the_source_that_all_operators_hear_of_ends_with_the_last_one(tmp_path: Path) -> None:
+    tables = Tables(tmp_path)
+    tables.add("a", "1", "2", "3")
+    tables.add("b", *"123456")
+    assert tables.prepare() == ["a"]
+    assert (markers(tables, 0), markers(tables, 1)) == ([*"111", "0_end"], ["1"] * 6)
+    tables.add("b", "7", "8", "9")
+    assert tables.prepare() == ["a"]
+    assert (markers(tables, 0), markers(tables, 1)) == ([*"11100", "0_end"], ["1"] * 9)
+    tables.add("a", *"456789")
+    assert tables.prepare() == ["a"]
+    assert (markers(tables, 0), markers(tables, 1)) == ([*"11111111", "1_end"], ["1"] * 9)
+    tables.add("b", *(str(n) for n in range(10, 20)))
+    assert tables.prepare() == ["a"]
+    assert markers(tables, 0) == [*"1111111110000", "0_end"]
+    tables.job = replace(tables.job, open_ended=True)
+    assert tables.prepare() == []
+    assert markers(tables, 0) == ["1"] * 9, "what was said is taken back"
+
+
+def test_sources_of_very_different_lengths_take_a_query_of_their_own(tmp_path: Path) -> None:
+    tables = Tables(tmp_path, more="'source.max-files-per-trigger' = '1000'")
+    tables.add("a", "1")
+    tables.add("b", *map(str, range(4100)))
+    assert tables.prepare() == ["a"]
+    assert markers(tables, 0) == ["1", "0", "0", "0", "0_end"]
+    tables.add("b", *map(str, range(4100, 40_000)))
+    assert tables.prepare() == []
+    assert markers(tables, 0) == ["1"]
 
 
 def test_input_of_several_micro_batches_ends_with_its_last_files_alone(tmp_path: Path) -> None:

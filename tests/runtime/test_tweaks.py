@@ -48,6 +48,8 @@ OF_CLUSTERS = ("lost-hosts",)
 """Tweaks that only a Spark on other machines has."""
 OF_EVOLUTIONS = ("stored-state",)
 """Tweaks that no job uses."""
+OF_BOUNDED_INPUT = ("last-batch",)
+"""Tweaks that only bounded input of several tables has: ``tests/e2e/test_end_of_input.py`` takes them away."""
 OF_GUESTS = ("coded-failures",)
 """Tweaks that only a Spark which the user started has."""
 
@@ -63,7 +65,7 @@ def untried(monkeypatch: Patch) -> None:
 
 
 def test_every_tweak_is_taken_away() -> None:
-    assert sorted([*TAKEN, *PLAIN, *OF_CLUSTERS, *OF_EVOLUTIONS, *OF_GUESTS]) == sorted(TWEAKS)
+    assert sorted([*TAKEN, *PLAIN, *OF_CLUSTERS, *OF_EVOLUTIONS, *OF_BOUNDED_INPUT, *OF_GUESTS]) == sorted(TWEAKS)
 
 
 # ---- one by one, in the session of the test run -----------------------------------------------------------------
