@@ -69,8 +69,8 @@ $(DBT)/.installed: integrations/dbt/requirements.lock $(STAMP)
 	for half in adapters include; do \
 		ln -s ../../../../integrations/dbt/dbt/$$half/stateplan $(DBT)/dbt/$$half/stateplan || exit 1; done && touch $@
 
-bench: setup ## Run the benchmark next to Flink 2.3 and write docs/background/benchmarks.md (half an hour and more)
-	@$(BIN)/python -m benchmarks.run
+bench: setup ## Measure the nine queries on all engines and write docs/background/benchmarks.md (half an hour and more)
+	@$(BIN)/python -m benchmarks.survey --only queries
 
 bench-ttl: setup ## Measure a TTL per operator and write docs/background/per-operator-ttl.md (ten minutes and more)
 	@$(BIN)/python -m benchmarks.ttl

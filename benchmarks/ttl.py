@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.chaos import folded
 from benchmarks.harness import run, work_folder
-from benchmarks.run import machine, write_report
+from benchmarks.nine_queries import machine, write_report
 from benchmarks.ttl_data import make_input, rows_until
 from scripts.pages import page_path
 from stateplan.plans.render.chart import Panel, numbers, to_svg

@@ -1,8 +1,8 @@
 """What users get, next to Flink, Spark's own operators and Pathway, on one page with plots.
 
     python -m benchmarks.survey [--folder DIR] [--only "PART;..."] [--peers "NAME;..."] [--cases "NAME;..."]
-        [--rounds 1] [--orders 2000000] [--long 10000000] [--nexmark FOLDER] [--events 1000000] [--patience 600]
-        [--minutes 600] [--seconds 60]
+        [--sizes "SIZE;..."] [--rounds 1] [--orders 2000000] [--long 10000000] [--nexmark FOLDER] [--events 1000000]
+        [--patience 600] [--minutes 600] [--seconds 60]
 
 Parts: commands, first row, idle memory, latency, topics, three levels, growth, queries, shapes, nexmark, sustained.
 Every measurement is a line in ``DIR/records.jsonl``. What is there is not measured again, so the same command goes on
@@ -25,7 +25,7 @@ from pathlib import Path
 import typer
 
 from benchmarks.harness import run, work_folder
-from benchmarks.run import QUERIES, write_report
+from benchmarks.nine_queries import QUERIES, write_report
 from benchmarks.survey import growth, scripts, streams, three_levels, topics
 from benchmarks.survey.commands import COMMANDS, command_time
 from benchmarks.survey.ledger import Cell, Ledger, wait_until_quiet
@@ -150,6 +150,7 @@ def main(
     only: str = "",
     peers: str = "",
     cases: str = "",
+    sizes: str = "",
     rounds: int = 1,
     orders: int = 2_000_000,
     long: int = 10_000_000,
@@ -164,12 +165,15 @@ def main(
     parts = _names(only, set(PARTS), "part")
     chosen_peers = _names(peers, {cell.peer for cell, _, _ in cells}, "peer")
     chosen_cases = _names(cases, {cell.case for cell, _, _ in cells}, "case")
+    chosen_sizes = _names(sizes, {cell.size for cell, _, _ in cells}, "size")
     ledger = Ledger(folder)
     until = time.monotonic() + 60 * minutes
     failed = 0
     for _ in range(rounds):
         for cell, measure, setup in cells:
-            if cell.part not in parts or cell.peer not in chosen_peers or cell.case not in chosen_cases:
+            if cell.part not in parts or cell.peer not in chosen_peers:
+                continue
+            if cell.case not in chosen_cases or cell.size not in chosen_sizes:
                 continue
             if ledger.rounds(cell) < rounds and time.monotonic() < until:
                 failed += _measure(ledger, cell, measure, setup, patience)

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks import engines, generate
 from benchmarks.harness import PeakMemory, Sampler, cpu_seconds
-from benchmarks.run import QUERIES, Query, script
+from benchmarks.nine_queries import QUERIES, Query, script
 from benchmarks.survey import shapes
 from benchmarks.survey.peers import PEER_FOLDER, pathway_setup
 from stateplan.session.script import read_script
