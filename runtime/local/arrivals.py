@@ -15,7 +15,11 @@ from stateplan.runtime.jobgraph import JobGraph
 from stateplan.runtime.local.splits import BatchInput, clock_now, file_packs, file_splits, planned_splits
 
 _INTERVAL = 100
-"""Milliseconds between two looks at sources that do not say how often."""
+"""Milliseconds between two looks, at most, at sources that do not say how often."""
+
+_LEAST_INTERVAL = 25
+"""The same while rows arrive, at sources that plan what they read: a look is one request. With shorter ones, a thousand
+rows a second would take most of a core."""
 
 _FILES = 500
 """Files of a table in a micro-batch, where the table does not say how many there may be: the first rows of many small
@@ -29,13 +33,17 @@ class Arrivals:
         graph: the job graph. Its tables follow the clock of the machine.
 
     Attributes:
-        interval: seconds between two looks. Each source is looked at as often as it says.
+        interval: seconds to the next look. Each source is looked at as often as it says. One that does not say is
+            looked at again soon after rows have arrived, and then less and less often.
     """
 
     def __init__(self, graph: JobGraph) -> None:
         readers = [source.reader for source in graph.sources]
-        self._intervals = [(_INTERVAL if reader.interval is None else reader.interval) / 1000 for reader in readers]
-        self.interval = min(self._intervals[index] for index, reader in enumerate(readers) if not reader.bounded)
+        self._intervals = [_shortest(reader) / 1000 for reader in readers]
+        unbounded = [reader for reader in readers if not reader.bounded]
+        self._shortest = min(map(_shortest, unbounded)) / 1000
+        self._longest = max(self._shortest, min(map(_longest, unbounded)) / 1000)
+        self.interval = self._shortest
         self._due = [0.0] * len(readers)
         self._names = [source.name for source in graph.sources]
         self._inputs = [_input_of(reader, f"{index:04d}/") for index, reader in enumerate(readers)]
@@ -60,12 +68,24 @@ class Arrivals:
                 raise error.within(f"table {self._names[index]}") from None
             if new_splits:
                 splits[index] = new_splits
+        self.interval = self._shortest if splits else min(2 * self.interval, self._longest)
         return BatchInput(now, splits, ends=False) if splits else None
 
     def commit(self) -> None:
         """The micro-batch has been written."""
         for some in self._inputs:
             some.commit()
+
+
+def _longest(reader: Source[Any]) -> int:
+    """Milliseconds between two looks when nothing arrives."""
+    return _INTERVAL if reader.interval is None else reader.interval
+
+
+def _shortest(reader: Source[Any]) -> int:
+    """Milliseconds between two looks while rows arrive."""
+    is_quick = reader.interval is None and isinstance(reader, OffsetSource)
+    return _LEAST_INTERVAL if is_quick else _longest(reader)
 
 
 class _Input(ABC):

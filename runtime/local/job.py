@@ -123,11 +123,9 @@ class LocalJob(Job):
         hold(graph.roots)
         number, has_ended = -1, False
         try:
-            self._metrics.plan()
-            for number, part in enumerate(micro_batches(graph) if graph.bounded else self._arrivals()):
+            for number, part in enumerate(self._bounded_input() if graph.bounded else self._arrivals()):
                 self._batch(number, part)
                 has_ended = part.ends
-                self._metrics.plan()
             if graph.event_time and not has_ended:
                 self._batch(number + 1, BatchInput(end_of_time(graph), {}, True))
             self._notices.at_end(self._metrics.pending, keeps_checkpoint=False)
@@ -136,6 +134,13 @@ class LocalJob(Job):
         except WorkerError as failure:
             text = str(failure)
             raise find_encoded(text) or RunError("RUN001.local", detail=text.splitlines()[0]) from failure
+
+    def _bounded_input(self) -> Iterator[BatchInput]:
+        """The micro-batches of bounded input."""
+        self._metrics.plan()
+        for part in micro_batches(self._graph):
+            yield part
+            self._metrics.plan()
 
     def _arrivals(self) -> Iterator[BatchInput]:
         """The micro-batches of unbounded input, each when there is some, until the job is stopped."""
