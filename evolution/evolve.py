@@ -62,7 +62,7 @@ from stateplan.runtime.hashing import slot_label
 from stateplan.runtime.inspect.inspection import OperatorState, Snapshot, operator_states
 from stateplan.runtime.inspect.stored_state import run_on_spark, stored_runs
 from stateplan.runtime.jobgraph import CLOCK, JobGraph, SinkSpec
-from stateplan.runtime.memory import CacheSettings
+from stateplan.runtime.memory import CacheSettings, limited
 from stateplan.runtime.plan_tables import corrected_kinds
 from stateplan.runtime.readers import keep_times
 from stateplan.runtime.spark.checkpoint_files import INSTANTS, SparkCheckpoint, spark_operator
@@ -75,7 +75,7 @@ from stateplan.runtime.spark.repartition import copy_state
 from stateplan.runtime.spark.session import job_session, spark_of
 from stateplan.runtime.spark.tweaks import Tweaks
 from stateplan.runtime.spark.worker_python import serve_forks
-from stateplan.runtime.start import Submission, execute, find_place
+from stateplan.runtime.start import Submission, execute, find_place, require_own_spark
 from stateplan.runtime.translate import translate
 
 if TYPE_CHECKING:
@@ -120,9 +120,11 @@ def evolve(submission: Submission, origin: AnyPath, old_plan: Callable[[str], Su
             state does not fit; CKPT054, history cannot be read again; CKPT055, an earlier attempt has begun other
             corrections; CKPT056, history gives other values than state; CKPT001, CKPT005, CKPT041, files cannot be
             read or written; CKPT053, Spark cannot write the state.
+        OptionError: OPT002, the limit of memory is less than a job takes.
         StateplanError: what keeps the plan from being translated, and from ``check_restart``.
     """
     began = time.monotonic()
+    submission = replace(submission, options=limited(submission.options))
     folder = checkpoint_path(submission.options[CHECKPOINT_DIR], submission.options)
     with ExitStack() as undo:
         undo.callback(lock_folder(folder, submission.tell).release)
@@ -196,8 +198,8 @@ class _Evolution:
         if scheme_of(str(folder)) in HADOOP:  # tasks cannot write files there, so that history is read in their place
             continuation = replace(continuation, keepers={})
         self.continuation = continuation
+        self.options = limited(self._with_parallelism(submission.options))
         self.tweaks = Tweaks(submission.options, submission.console)
-        self.options = self._with_parallelism(submission.options)
         facts = Checkpoint.look(old.folder)
         self.checkpoint = Checkpoint(
             folder, uuid.uuid4().hex[:12], facts.created, old.key_groups, False, False, submission.plan_text
@@ -222,6 +224,7 @@ class _Evolution:
     def run(self) -> tuple[str, ...]:
         """Fills the folder. Returns the names of the operators that got state."""
         place = find_place(self.submission, self.tweaks)
+        require_own_spark(self.submission, place)
         job = self._translated(self.submission, place.graph)
         stock = _Stock.of(self.old, self.continuation, self.options, self.ttls)
         copies = stock.origins.copies(job)

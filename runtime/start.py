@@ -115,7 +115,7 @@ def execute(submission: Submission) -> SparkJob:
     tweaks = Tweaks(submission.options, submission.console)
     try:
         place = find_place(submission, tweaks)
-        _require_own_spark(submission, place)
+        require_own_spark(submission, place)
         submission = replace(submission, graph=place.graph)
         checkpoint = _checkpoint(submission, place)
         with ExitStack() as undo:
@@ -174,7 +174,7 @@ def find_place(submission: Submission, tweaks: Tweaks) -> Place:
     return Place(spark, graph, elsewhere, cores)
 
 
-def _require_own_spark(submission: Submission, place: Place) -> None:
+def require_own_spark(submission: Submission, place: Place) -> None:
     """Raises OptionError OPT002 where a limit of memory would not hold: on a cluster, in a Spark that was not started
     for jobs, or in one that the user passes, whose settings are never compared."""
     spark = submission.spark or place.spark

@@ -15,12 +15,11 @@ from typing import Any
 
 from stateplan.common.errors import RunError
 from stateplan.execnodes.graph import ExecGraph
-from stateplan.execnodes.model import PlanModel
 from stateplan.execnodes.node_calls import with_calls
-from stateplan.execnodes.nodes.base import ExecNode, own_values
+from stateplan.execnodes.nodes.base import ExecNode
 from stateplan.execnodes.nodes.table_source_scan import TableSourceScan
 from stateplan.execnodes.specs import AggCall
-from stateplan.functions.rex import Call, Rex
+from stateplan.functions.rex import Call
 from stateplan.functions.user import FunctionContext, UserFunction
 
 Lookup = Callable[[str | None, str | None], UserFunction]
@@ -79,21 +78,25 @@ class Shipped:
         return self._body
 
 
-def _calls(value: Any) -> bool:
-    if isinstance(value, Call):
-        return value.is_user_defined or any(map(_calls, value.operands))
-    if isinstance(value, Rex):
-        return any(map(_calls, value.children))
-    if isinstance(value, AggCall):
-        return value.internal_name is None
-    if isinstance(value, PlanModel):
-        return any(map(_calls, dict(value).values()))
-    return isinstance(value, tuple) and any(map(_calls, value))
+def _calls(node: ExecNode) -> bool:
+    """Whether a node calls user-defined functions."""
+    own: list[bool] = []
+
+    def look(call: Call) -> Call:
+        own.append(call.is_user_defined)
+        return call
+
+    def look_at_aggregate(call: AggCall) -> AggCall:
+        own.append(call.internal_name is None)
+        return call
+
+    with_calls(node, look, look_at_aggregate)
+    return any(own)
 
 
 def calls_functions(graph: ExecGraph) -> bool:
     """Whether a plan calls user-defined functions."""
-    return any(_calls(value) for node in graph.nodes for value in own_values(node).values())
+    return any(map(_calls, graph.nodes))
 
 
 def bind_functions(graph: ExecGraph, lookup: Lookup, *, runs_here: bool = False) -> ExecGraph:
@@ -127,7 +130,7 @@ def bind_functions(graph: ExecGraph, lookup: Lookup, *, runs_here: bool = False)
 
     new_nodes = []
     for node in graph.nodes:
-        if not any(map(_calls, own_values(node).values())):
+        if not _calls(node):
             continue
         operator = node.label + _tables_text(graph, node)
         with graph.placing(node):

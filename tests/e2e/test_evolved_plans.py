@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from stateplan.common.errors import CheckpointError, DataError
+from stateplan.common.errors import CheckpointError, DataError, OptionError, RunError
 from stateplan.evolution import evolve, history
 from stateplan.plans.state.reader import CheckpointReader
+from stateplan.runtime.memory import TOTAL
 from stateplan.runtime.spark.tweaks import OFF
 from tests.support.long_runs import LONG
 from tests.support.shop import BY_ITEM, BY_PRODUCT, COUNTS, JOINED, LINES, Shop, named
@@ -70,6 +71,15 @@ def test_keys_join_types_and_sources_change_at_once(shop: Shop) -> None:
     assert shop.holds("imports_new") == Counter({("q", 1): 1}), "a new source is read from its beginning"
     unlocked = {path: data for path, data in kept.items() if path.suffix != ".lock"}
     assert {path: path.read_bytes() for path in unlocked} == unlocked, "the old checkpoint is as it was"
+
+
+def test_the_limit_of_memory_holds_for_the_spark_that_fills_the_checkpoint(shop: Shop) -> None:
+    plan = shop.plan(named("small", *DERIVED), "small", **{TOTAL: "3 gb"})
+    with pytest.raises(RunError, match=r"RUN013.*'3 gb' needs a Spark with 'spark.driver.memory' = '851m'"):
+        plan.evolve(shop.folder / "old")
+    plan = shop.plan(named("smaller", *DERIVED), "small", **{TOTAL: "1 gb"})
+    with pytest.raises(OptionError, match=r"OPT002.*a parallelism of 2, a job takes at least 1820 mb"):
+        plan.evolve(shop.folder / "old")
 
 
 def test_state_that_does_not_follow_is_made_from_history(shop: Shop) -> None:

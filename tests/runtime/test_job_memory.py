@@ -11,7 +11,7 @@ from stateplan.common.options import parse_memory_size
 from stateplan.execnodes.graph import ExecGraph
 from stateplan.runtime.memory import MANAGED, TOTAL, limited, rocksdb_settings, task_bytes
 from stateplan.runtime.spark.tweaks import OFF
-from stateplan.runtime.start import Place, Submission, _require_own_spark
+from stateplan.runtime.start import Place, Submission, require_own_spark
 from stateplan.session.environment import TableEnvironment
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def test_a_limit_is_refused_on_a_cluster(spark: SparkSession) -> None:
     """Also in a Spark of a cluster that stateplan has started."""
     graph = ExecGraph("2.3", [], [])
     submission = Submission(graph, {TOTAL: "2 gb"}, "", lambda *_: {})
-    _require_own_spark(submission, Place(spark, graph, elsewhere=False, cores=None))
+    require_own_spark(submission, Place(spark, graph, elsewhere=False, cores=None))
     with pytest.raises(OptionError, match=r"OPT002.*the job runs on a cluster"):
-        _require_own_spark(submission, Place(spark, graph, elsewhere=True, cores=4))
+        require_own_spark(submission, Place(spark, graph, elsewhere=True, cores=4))
 
 
 @pytest.mark.spark
