@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from stateplan.common.changelog import KIND, RowKind, column
@@ -196,8 +197,7 @@ class TableResult(AttributeHints):
         """The final rows, as a ``pandas.DataFrame``; see :meth:`to_arrow`. Whole numbers and booleans have pandas'
         nullable types where there are NULLs, so that no value is rounded. A MAP is a dict."""
         with importing():
-            import pandas as pd  # noqa: F401
-
+            import_module("pandas")
             from stateplan.common.values.arrow import pandas_frame
         return pandas_frame(self.to_arrow(limit_rows, timeout_ms))
 
