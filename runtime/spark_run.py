@@ -100,7 +100,7 @@ class Run:
         self.metrics.begin(batch_id, self.query)
         self._still_ours()
         if not self.sources.begin():
-            self.tweaks.lose(LAST_BATCH, "it takes other numbers of files than were counted")
+            self.tweaks.lose(LAST_BATCH, "it read fewer files in a micro-batch than expected")
         ttls = self.ttls.take_in(batch_id)
         if ttls is not None:
             self.spark.sparkContext.setLocalProperty(TTLS, ttls)
